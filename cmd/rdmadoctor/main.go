@@ -35,6 +35,7 @@ import (
 	"time"
 
 	"purerdma/cmd/internal/tool"
+	"purerdma/cmd/internal/version"
 )
 
 // Exit statuses.
@@ -54,6 +55,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	verbose := fl.Bool("v", false, "also list everything that was checked")
 	watching := fl.Bool("watch", false, "show devices, connections and counters until interrupted")
 	interval := fl.Duration("interval", time.Second, "time between the tables of -watch, at least 10ms")
+	version.Flag(fl)
 	if err := fl.Parse(args); errors.Is(err, flag.ErrHelp) {
 		return statusWell
 	} else if err != nil {

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"purerdma/cmd/internal/version"
 	"purerdma/verbs"
 )
 
@@ -105,6 +106,7 @@ func parse(args []string, w io.Writer) (*options, error) {
 	f.IntVar(&o.Timeout, "u", 14, "`n`: a request is repeated after 4 microseconds * 2^n, without -R")
 	f.BoolVar(&o.Strict, "disable_pcie_relaxed", false, "register memory without PCIe relaxed ordering (always for write_lat, as in perftest)")
 	f.Bool("F", false, "accepted for compatibility with perftest: the processor frequency does not matter")
+	version.Flag(f)
 	if err := f.Parse(args); err != nil {
 		return nil, err
 	}

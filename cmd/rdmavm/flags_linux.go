@@ -16,6 +16,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"purerdma/cmd/internal/version"
 	"purerdma/test/microvm/host"
 	"purerdma/test/microvm/wire"
 )
@@ -66,6 +67,7 @@ func parse(args []string) (*flags, error) {
 	fs.BoolVar(&f.terminal, "t", false, "run the program on a terminal (default for a shell)")
 	fs.BoolVar(&o.Verbose, "v", false, "show the progress of the boot and the kernel's log")
 	fs.BoolVar(&f.prepare, "prepare", false, "only download and build the newest version of everything that a run needs")
+	version.Flag(fs)
 	if err := fs.Parse(args); errors.Is(err, flag.ErrHelp) {
 		usage(fs, os.Stdout)
 		return nil, err

@@ -46,6 +46,7 @@
 //	-v               show the progress of the boot and the kernel's log
 //	-prepare         only download and build the requirements of a run, in
 //	                 the newest version, as a separate step in CI
+//	-version         print the version of rdmavm
 //
 // # Environment of the program
 //

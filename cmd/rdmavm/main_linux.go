@@ -13,6 +13,7 @@ import (
 	"os/signal"
 	"syscall"
 
+	"purerdma/cmd/internal/version"
 	"purerdma/test/microvm/guest"
 	"purerdma/test/microvm/host"
 )
@@ -24,6 +25,12 @@ func main() {
 
 // run runs rdmavm on the host and returns the exit status.
 func run(args []string) int {
+	if version.Requested(args) {
+		if err := version.Print(os.Stdout); err != nil {
+			return fail(err)
+		}
+		return 0
+	}
 	f, err := parse(args)
 	if errors.Is(err, flag.ErrHelp) {
 		return 0

@@ -69,8 +69,8 @@ var rules = map[string]rule{
 	"uverbs/uverbstest":      {ours: []string{"abi", "internal/fakeuverbs", "internal/mem", "internal/ring", "uverbs"}},
 
 	// The micro-VM is a separate program. It shares nothing with the library.
-	"cmd/rdmadoctor": {ours: []string{"cmd/internal/tool", "rdmanl", "ucma", "uverbs", "verbs"}, xsys: true},
-	"cmd/rdmavm":     {ours: []string{"test/microvm/..."}, xsys: true},
+	"cmd/rdmadoctor": {ours: []string{"cmd/internal/tool", "cmd/internal/version", "rdmanl", "ucma", "uverbs", "verbs"}, xsys: true},
+	"cmd/rdmavm":     {ours: []string{"cmd/internal/version", "test/microvm/..."}, xsys: true},
 	// A device model for the project's tests and for users' tests.
 	"test/connectx":                  {ours: []string{"test/connectx/prm"}, unsafe: []string{"word.go", "poll.go"}},
 	"test/connectx/prm":              {},
@@ -83,7 +83,7 @@ var rules = map[string]rule{
 
 // trees contains the rules for all packages below a directory.
 var trees = map[string]rule{
-	"cmd":                {ours: []string{"cm", "oob", "rsocket", "verbs", "uverbs", "ucma", "cmd/internal/addrinfo", "cmd/internal/tool", "cmd/internal/pingpong", "cmd/internal/streamtest"}},
+	"cmd":                {ours: []string{"cm", "oob", "rsocket", "verbs", "uverbs", "ucma", "cmd/internal/addrinfo", "cmd/internal/tool", "cmd/internal/pingpong", "cmd/internal/streamtest", "cmd/internal/version"}},
 	"examples":           {ours: []string{"cm", "inflight", "msg", "oob", "pool", "stream", "verbs", "examples/internal/..."}},
 	"test":               {ours: []string{"cm", "verbs", "uverbs", "ucma", "provider", "abi", "internal/longtest", "internal/vmtest", "test/..."}, xsys: true},
 	"test/bench-mlx5":    {ours: []string{"cm", "cm/cmtest", "verbs", "uverbs", "provider", "provider/mlx5", "provider/mlx5/mlx5test", "test/..."}, xsys: true},

@@ -4,11 +4,14 @@ package tool
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"os"
 	"os/signal"
 	"sync/atomic"
 	"syscall"
+
+	"purerdma/cmd/internal/version"
 )
 
 // statusSignalled is added to the number of the signal that ended a program, as in a shell.
@@ -18,8 +21,16 @@ const statusSignalled = 128
 type Program func(ctx context.Context, args []string, stdout, stderr io.Writer) int
 
 // Main runs a program with the process's arguments and exits with its status. SIGINT or SIGTERM
-// ends the context. A second signal ends the process at once.
+// ends the context. A second signal ends the process at once. If -version is the only argument,
+// Main prints the version instead.
 func Main(run Program) {
+	if version.Requested(os.Args[1:]) {
+		if err := version.Print(os.Stdout); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
 	ctx, cancel := context.WithCancel(context.Background())
 	var caught atomic.Int32
 	signals := make(chan os.Signal, 1)
