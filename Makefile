@@ -38,7 +38,7 @@ BTF_MODULES ?= $(or $(RDMAVM_CACHE),$(HOME)/.cache/rdmavm)/kernel
 SOAK    ?= 10m
 SOAK_KERNELS ?= 6.1 7
 
-.PHONY: faults help build test test-ci test-all unit matrix test-mlx5 matrix-mlx5 diff-mlx5 soak race race-host test-arm64 lint prose cross fuzz abi api docs addrinfo oracle oracle-vectors mutate mutate-mlx5 demo bench bench-mlx5 clean FORCE
+.PHONY: faults help build test test-ci test-all unit matrix test-mlx5 matrix-mlx5 diff-mlx5 soak race race-host test-arm64 lint prose cross fuzz abi api litmus module release vulncheck docs addrinfo oracle oracle-vectors mutate mutate-mlx5 demo bench bench-mlx5 clean FORCE
 .DEFAULT_GOAL := help
 
 help: ## show this
@@ -190,6 +190,32 @@ abi: ## measure the kernel's headers again: a difference is shown, and fails
 api: ## write the exported API of each public package to docs/api
 	$(GO) run ./test/api/write
 
+release: bin/cyclonedx-gomod ## build the programs of this commit for amd64 and arm64, twice, with an SBOM and checksums, into bin/release
+	$(GO) run ./test/release -sbom bin/cyclonedx-gomod -out bin/release
+
+# The tool is part of the SBOM, so it must not differ between machines.
+bin/cyclonedx-gomod: test/tools/go.mod test/tools/go.sum
+	$(GO) -C test/tools build -trimpath -buildvcs=false -o ../../$@ github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod
+
+bin/govulncheck: test/tools/go.mod test/tools/go.sum
+	$(GO) -C test/tools build -o ../../$@ golang.org/x/vuln/cmd/govulncheck
+
+# Another database of vulnerabilities than that of the Go project, for vulncheck.
+VULNDB  ?=
+
+# A machine without access to the database has checked nothing, which is not a failure.
+vulncheck: bin/govulncheck ## look for known vulnerabilities in the code and in what it calls, if the database can be reached
+	@out=$$(bin/govulncheck $(if $(VULNDB),-db $(VULNDB)) ./... 2>&1); st=$$?; echo "$$out"; \
+	case "$$st $$out" in \
+	"1 "*"govulncheck: fetching vulnerabilities: "*) echo 'make vulncheck: not checked: the database of vulnerabilities cannot be reached' ;; \
+	*) exit $$st ;; \
+	esac
+
+module: ## give the module the path NAME, such as host/name, in all files
+	$(GO) run ./test/rename $(NAME)
+	$(GO) run ./test/api/write
+	$(GO) run ./test/documents/write
+
 docs: ## write the generated parts of the documents
 	$(GO) run ./test/documents/write
 
@@ -215,6 +241,9 @@ mutate: ## show that the tests of abi see changes of one byte
 
 mutate-mlx5: ## show which small changes of provider/mlx5 its tests see: MUTATEFLAGS='-seed 2 -n 100'
 	$(GO) run ./test/mutate-mlx5 $(MUTATEFLAGS)
+
+litmus: ## check the memory order of each protocol in shared memory, on the models of amd64 and arm64, with and without each barrier
+	$(GO) test -count=1 -run 'TestProtocols|TestCode|TestEachAccess' -v ./test/litmus
 
 test-arm64: bin/arm64 bin/run ## run the tests of what is close to the processor, built for arm64, in QEMU's emulator of programs
 	@$(RUN) -- $(ARM64_ROW)
