@@ -180,6 +180,10 @@ func (c *Conn) Operations() (*inflight.Queue, error) {
 	return q, nil
 }
 
+// ReadDepth returns the number of READs and atomics that the connection can have in flight. It is -1 if the
+// kernel does not report it, as on iWARP.
+func (c *Conn) ReadDepth() int { return int(c.ep.id.readDepth.Load()) }
+
 // admit checks an operation that names length bytes of the peer's memory, and returns the queue
 // for it.
 func (c *Conn) admit(op string, code verbs.SendOpcode, length uint32, remote verbs.RemoteMemory) (*inflight.Queue, error) {

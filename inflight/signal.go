@@ -39,6 +39,10 @@ func (s *Signal) Set() {
 // Reset makes the next Wait wait for another Set. No goroutine may be waiting.
 func (s *Signal) Reset() { s.set.Store(false) }
 
+// Poll takes the available completions from the CQ and returns, as a wait would. It is for goroutines that
+// compute for long, or wait for something else. It returns the error of a CQ that cannot be polled.
+func (s *Signal) Poll() error { return internals.Drain(s.hub.cq) }
+
 // Wait waits for Set. It returns the error of ctx if that ends first, and the error of verbs.CQ.Wait if
 // the CQ cannot be polled.
 func (s *Signal) Wait(ctx context.Context) error {

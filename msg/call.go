@@ -16,15 +16,22 @@ const (
 	callUnused    = iota
 	callWaiting   // for the answer
 	callAbandoned // the caller no longer waits, and the answer has not arrived
+	callCancelled // as callAbandoned, but the caller waits until the peer no longer uses lent memory
 	callAnswered  // the caller has the answer
 )
 
-// call is a call in progress. Its number is used again when the answer has arrived and was freed. So
-// there is a receive for each answer, and the peer can always send it. Conn.mu guards it.
+// call is a call in progress. Its number is used again when the answer has arrived, and the answer and the
+// parts before it were freed. So there is a receive for each answer and part, and the peer can always send
+// it. Conn.mu guards it.
 type call struct {
 	waiter
 	number uint32
 	state  int
+	// units is the number of receives for the answer and the parts. held counts the messages in them that
+	// the program has not freed. over is set when no further ones can arrive, and the caller has got all.
+	units, held int
+	over        bool
+	stream      stream
 	// cancelling is set while the call is in sender.cancels.
 	cancelling bool
 }
@@ -33,7 +40,8 @@ type call struct {
 type calls struct {
 	all     []*call // by number
 	unused  []*call
-	waiting fifo.Queue[*waiter] // for an unused call
+	units   int                 // of the calls in progress
+	waiting fifo.Queue[*waiter] // for units
 }
 
 // RemoteError is the failure of a call, which the peer has sent instead of a reply.
@@ -59,93 +67,168 @@ func (e *RemoteError) Error() string {
 // peer answers by Message.Fail, the error wraps a *RemoteError. Other errors are as in Send.
 func (c *Conn) Call(ctx context.Context, tag uint64, data []byte) (*Message, error) {
 	cdev.NeedContext(ctx)
-	m, err := c.call(ctx, tag, data)
+	m, err := c.call(ctx, &frame{kind: kindRequest, tag: tag}, data, false)
 	if err != nil {
 		return nil, c.opError(opCall, err)
 	}
 	return m, nil
 }
 
-func (c *Conn) call(ctx context.Context, tag uint64, data []byte) (*Message, error) {
+// call sends a request and waits for the answer. lends is set if the peer can reach memory until it has
+// answered.
+func (c *Conn) call(ctx context.Context, f *frame, data []byte, lends bool) (*Message, error) {
+	cl, err := c.begin(ctx, f, data)
+	if err != nil {
+		return nil, err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if err := c.wait(ctx, &cl.waiter); err != nil {
+		c.abandon(cl, lends)
+		return nil, err
+	}
+	m, err := cl.message, cl.err
+	c.finishCall(cl)
+	return m, err
+}
+
+// begin sends a request.
+func (c *Conn) begin(ctx context.Context, f *frame, data []byte) (*call, error) {
 	buf, err := c.buffer(ctx, data)
 	if err != nil {
 		return nil, err
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	cl, err := c.takeCall(ctx)
+	cl, err := c.takeCall(ctx, f.parts+1)
 	if err != nil {
 		freeBuf(buf)
 		return nil, err
 	}
 	if err := c.takeCredit(ctx); err != nil {
 		freeBuf(buf)
-		c.putCall(cl)
+		c.finishCall(cl)
 		return nil, err
 	}
-	cl.state = callWaiting
-	c.post(&frame{kind: kindRequest, call: cl.number, tag: tag}, data, buf)
-	if err := c.wait(ctx, &cl.waiter); err != nil {
-		cl.state = callAbandoned
-		if !cl.cancelling {
-			cl.cancelling = true
-			c.send.cancels.Push(cl)
-		}
-		c.pump()
-		if c.send.cancels.Len() > 0 && c.send.canceller == nil && c.err == nil {
-			c.send.canceller = c.getWaiter()
-			go c.awaitCancels()
-		}
-		return nil, err
-	}
-	m, err := cl.message, cl.err
-	if err != nil {
-		c.putCall(cl)
-	}
-	return m, err
+	cl.state, cl.stream.left = callWaiting, f.parts
+	f.call = cl.number
+	c.post(f, data, buf)
+	return cl, nil
 }
 
-// takeCall returns an unused call. It waits while there is none. The caller holds the lock, which
-// takeCall releases while it waits.
-func (c *Conn) takeCall(ctx context.Context) (*call, error) {
-	s := &c.calls
-	switch n := len(s.unused); {
-	case c.err != nil:
-		return nil, c.err
-	case n > 0:
-		cl := s.unused[n-1]
-		s.unused = s.unused[:n-1]
-		return cl, nil
-	case len(s.all) < c.opts.Calls:
-		cl := &call{waiter: waiter{signal: c.newSignal()}, number: uint32(len(s.all))}
-		s.all = append(s.all, cl)
-		return cl, nil
-	}
-	w := c.getWaiter()
-	s.waiting.Push(w)
-	err := c.wait(ctx, w)
-	cl := w.call
-	if err != nil {
-		s.waiting.Remove(slices.Index(s.waiting.All(), w))
-	} else {
-		err = w.err
-	}
-	c.putWaiter(w)
-	return cl, err
-}
-
-// putCall takes back a call whose answer was freed. The caller holds the lock.
-func (c *Conn) putCall(cl *call) {
-	s := &c.calls
-	cl.state = callUnused
-	cl.reset()
-	if s.waiting.Len() > 0 {
-		w := s.waiting.Pop()
-		w.call = cl
-		w.finish()
+// abandon cancels a call. If the call lends memory, it waits for the answer of the peer, but at most a second. The
+// caller holds the lock, which abandon releases while it waits.
+func (c *Conn) abandon(cl *call, lends bool) {
+	if cl.state != callWaiting { // the answer has just arrived, or the connection has failed
+		c.dropAnswer(cl)
 		return
 	}
+	cl.state = callAbandoned
+	if lends {
+		cl.state = callCancelled
+	}
+	if !cl.cancelling {
+		cl.cancelling = true
+		c.send.cancels.Push(cl)
+	}
+	c.pump()
+	if c.send.cancels.Len() > 0 && c.send.canceller == nil && c.err == nil {
+		c.send.canceller = c.getWaiter()
+		go c.awaitCancels()
+	}
+	if !lends {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), closeGrace)
+	defer cancel()
+	cl.waiter.again()
+	if c.wait(ctx, &cl.waiter) != nil {
+		cl.state = callAbandoned
+		return
+	}
+	c.dropAnswer(cl)
+}
+
+// dropAnswer ends a call whose answer nobody takes. The caller holds the lock.
+func (c *Conn) dropAnswer(cl *call) {
+	m := cl.message
+	c.finishCall(cl)
+	if m != nil {
+		c.mu.Unlock()
+		m.Free()
+		c.mu.Lock()
+	}
+}
+
+// takeCall returns an unused call, with a number of receives. It waits while there are not enough. The
+// caller holds the lock, which takeCall releases while it waits.
+func (c *Conn) takeCall(ctx context.Context, units int) (*call, error) {
+	s := &c.calls
+	if c.err != nil {
+		return nil, c.err
+	}
+	if s.waiting.Len() > 0 || s.units+units > c.opts.Calls {
+		w := c.getWaiter()
+		w.units = units
+		s.waiting.Push(w)
+		err := c.wait(ctx, w)
+		if err != nil {
+			s.waiting.Remove(slices.Index(s.waiting.All(), w))
+			s.grant(c.opts.Calls) // to those behind it
+		} else {
+			err = w.err
+		}
+		c.putWaiter(w)
+		if err != nil {
+			return nil, err
+		}
+	} else {
+		s.units += units
+	}
+	var cl *call
+	if n := len(s.unused); n > 0 {
+		cl = s.unused[n-1]
+		s.unused = s.unused[:n-1]
+	} else {
+		cl = &call{waiter: waiter{signal: c.newSignal()}, number: uint32(len(s.all))}
+		s.all = append(s.all, cl)
+	}
+	cl.units = units
+	return cl, nil
+}
+
+// grant lets calls that wait begin, in their order. The caller holds the lock of the Conn.
+func (s *calls) grant(most int) {
+	for s.waiting.Len() > 0 {
+		w := *s.waiting.Front()
+		if s.units+w.units > most {
+			return
+		}
+		s.units += w.units
+		s.waiting.Pop()
+		w.finish()
+	}
+}
+
+// finishCall ends a call for which no further message arrives, and whose caller has got all. The caller holds
+// the lock.
+func (c *Conn) finishCall(cl *call) {
+	cl.over = true
+	c.putCall(cl)
+}
+
+// putCall takes back a call if it is over and its messages were freed. The caller holds the lock.
+func (c *Conn) putCall(cl *call) {
+	if !cl.over || cl.held > 0 {
+		return
+	}
+	s := &c.calls
+	cl.state, cl.over = callUnused, false
+	cl.stream.reset()
+	cl.reset()
+	s.units -= cl.units
 	s.unused = append(s.unused, cl)
+	s.grant(c.opts.Calls)
 }
 
 // awaitCancels polls until all cancellations have been sent. Otherwise the last ones could wait for a frame
@@ -167,7 +250,7 @@ func (c *Conn) awaitCancels() {
 // cancel sends the cancellation of a call, unless its answer has arrived. The caller holds the lock.
 func (c *Conn) cancel(cl *call) {
 	cl.cancelling = false
-	if cl.state == callAbandoned {
+	if cl.state == callAbandoned || cl.state == callCancelled {
 		c.send.cancelling = true
 		c.post(&frame{kind: kindCancel, call: cl.number}, nil, nil)
 	}
@@ -182,7 +265,11 @@ func (c *Conn) answered(f *frame, in *inflight.Message) error {
 	switch cl := s.all[f.call]; cl.state {
 	case callAbandoned:
 		in.Free()
-		c.putCall(cl)
+		c.finishCall(cl)
+	case callCancelled:
+		in.Free()
+		cl.state = callAnswered
+		cl.finish()
 	case callWaiting:
 		cl.state = callAnswered
 		if f.kind == kindFailure {
@@ -191,6 +278,7 @@ func (c *Conn) answered(f *frame, in *inflight.Message) error {
 		} else {
 			cl.message = c.newMessage(f, in)
 			cl.message.call = cl
+			cl.held++
 		}
 		cl.finish()
 	default:
@@ -202,7 +290,7 @@ func (c *Conn) answered(f *frame, in *inflight.Message) error {
 // fail ends the calls that wait, and the waits for calls. The caller holds the lock of the Conn.
 func (s *calls) fail(err error) {
 	for _, cl := range s.all {
-		if cl.state == callWaiting {
+		if cl.state == callWaiting || cl.state == callCancelled {
 			cl.state = callAnswered
 			cl.failed(err)
 		}

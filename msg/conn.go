@@ -26,6 +26,10 @@ const (
 	opCall    = "call"
 	opReply   = "reply"
 	opReceive = "receive"
+	opLend    = "lend memory on"
+	opRevoke  = "take back memory from"
+	opRead    = "read"
+	opWrite   = "write"
 
 	opConnection = "connection"
 )
@@ -46,6 +50,10 @@ type Conn struct {
 	failed func(error)
 	// inline is the length of the longest frame that needs no registered memory, in bytes.
 	inline int
+	// poller polls for the peer's frames.
+	poller *inflight.Signal
+	// binds is set if memory is lent by windows of type 2.
+	binds bool
 	// unpolled counts the frames since the last poll of the send CQ.
 	unpolled atomic.Int32
 
@@ -53,6 +61,9 @@ type Conn struct {
 	recv  receiver
 	send  sender
 	calls calls
+	loans loans
+	// reads and writes have the transfers of lent memory.
+	reads, writes bulk
 	// mute is set while this side must not send. On iWARP that is the accepting side, until the
 	// first frame has arrived (RFC 5044, 7.1).
 	mute bool
@@ -81,8 +92,15 @@ func newConn(conn *cm.Conn, opts Options, peer hello, passive bool) (*Conn, erro
 	c.recv.window, c.recv.announced = opts.Window, uint32(opts.Window)
 	c.recv.open = make([]*Message, peer.calls)
 	c.send.payload, c.send.window, c.send.granted = peer.slot-headerLen, uint32(peer.window), uint32(peer.window)
-	c.send.most = 2*(opts.Window+peer.window) + maxSends
+	c.send.most = 2*(opts.Window+peer.window) + maxSends + spareSends
 	iwarp := conn.Device().Transport() == verbs.TransportIWARP
+	c.poller = c.newSignal()
+	c.binds = bindsWindows(conn.Device())
+	c.loans.open = map[*Loan]struct{}{}
+	c.reads.most, c.writes.most = maxChunks, maxChunks
+	if depth := conn.ReadDepth(); depth >= 0 {
+		c.reads.most = max(1, min(depth, maxChunks)) // a READ with a depth of 0 fails
+	}
 	c.mute = iwarp && passive
 	c.send.greeting = iwarp && !passive
 	conn.HandleMessagesLazily(c.handle)
@@ -97,6 +115,12 @@ func (c *Conn) LocalAddr() net.Addr { return c.conn.LocalAddr() }
 
 // RemoteAddr returns the peer's address.
 func (c *Conn) RemoteAddr() net.Addr { return c.conn.RemoteAddr() }
+
+// PD returns the protection domain of the connection, for memory of transfers and MRs of Memory.
+func (c *Conn) PD() *verbs.PD { return c.conn.PD() }
+
+// Pool returns a pool of PD. No peer can reach its memory.
+func (c *Conn) Pool() *pool.Pool { return c.pool }
 
 // MaxLen returns the length in bytes of the longest message, request or reply that the peer takes.
 func (c *Conn) MaxLen() int { return c.send.payload }
@@ -135,8 +159,9 @@ type waiter struct {
 	done   bool
 	// The result, of which one is set, or none for a credit.
 	message *Message
-	call    *call
 	err     error
+	// units is the number of receives that a new call waits for.
+	units int
 }
 
 // getWaiter returns an unused waiter. The caller holds the lock.
@@ -160,7 +185,13 @@ func (c *Conn) putWaiter(w *waiter) {
 
 // reset prepares the waiter for another wait.
 func (w *waiter) reset() {
-	w.done, w.message, w.call, w.err = false, nil, nil, nil
+	w.message, w.err, w.units = nil, nil, 0
+	w.again()
+}
+
+// again prepares the waiter for another wait for the same result.
+func (w *waiter) again() {
+	w.done = false
 	w.signal.Reset()
 }
 
@@ -197,6 +228,16 @@ func (c *Conn) fail(err error) {
 	}
 	if c.send.canceller != nil {
 		c.send.canceller.failed(err)
+	}
+	for _, b := range []*bulk{&c.reads, &c.writes} {
+		for b.waiting.Len() > 0 {
+			b.waiting.Pop().failed(err)
+		}
+	}
+	for _, m := range c.recv.open {
+		if m != nil {
+			m.wakeParts()
+		}
 	}
 	c.calls.fail(err)
 }
@@ -242,7 +283,7 @@ func (c *Conn) disconnect() {
 }
 
 // Close ends the connection. Calls in progress fail, here with net.ErrClosed. Messages that were sent
-// before reach the peer, unless it does not acknowledge them within a second. On iWARP the last of them
+// before reach the peer, unless it does not acknowledge them within a second. Loans are closed. On iWARP the last of them
 // may be lost, because a send completes there when TCP has taken it. Messages that Receive has
 // returned stay valid until Free. Close may be called more than once. After an error it tries again.
 func (c *Conn) Close() error {
@@ -266,5 +307,5 @@ func (c *Conn) Close() error {
 	for _, m := range dropped {
 		m.Free()
 	}
-	return c.conn.Close()
+	return errors.Join(c.closeLoans(), c.conn.Close())
 }

@@ -3,6 +3,7 @@
 package msg
 
 import (
+	"encoding/binary"
 	"testing"
 
 	"purerdma/cm"
@@ -18,8 +19,15 @@ func (o Options) WithoutRNR() Options {
 // Frame encodes a frame.
 func Frame(k uint8, sent, granted, call, confirmed uint32, tag uint64, data []byte) []byte {
 	b := make([]byte, headerLen, headerLen+len(data))
-	(&frame{kind(k), len(data), sent, granted, call, confirmed, tag}).put(b)
+	(&frame{kind: kind(k), length: len(data), sent: sent, granted: granted, call: call, confirmed: confirmed, tag: tag}).put(b)
 	return append(b, data...)
+}
+
+// Lending changes the frame of a request, whose data begins with lent memory.
+func Lending(b []byte, flags uint8, parts uint16) []byte {
+	b[1] = flags
+	binary.BigEndian.PutUint16(b[2:], parts)
+	return b
 }
 
 // Hello encodes a hello.
@@ -34,6 +42,11 @@ const (
 	KindFailure   = uint8(kindFailure)
 	KindCancel    = uint8(kindCancel)
 	KindCancelled = uint8(kindCancelled)
+	KindPart      = uint8(kindPart)
+	KindMore      = uint8(kindMore)
+	KindMoreTaken = uint8(kindMoreTaken)
+	LentRead      = lentRead
+	LentWrite     = lentWrite
 	Kinds         = uint8(kinds)
 	HeaderLen     = headerLen
 )
@@ -50,6 +63,16 @@ func (c *Conn) Idle() (unused, all int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return len(c.calls.unused), len(c.calls.all)
+}
+
+// Parts returns the number of parts that Next has not returned.
+func (c *Conn) Parts() (n int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, cl := range c.calls.all {
+		n += cl.stream.parts.Len()
+	}
+	return n
 }
 
 // BreakQP moves the QP of the connection to the error state.

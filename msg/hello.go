@@ -18,7 +18,7 @@ const helloLen = 16
 
 const (
 	helloMagic   = "GoMs"
-	helloVersion = 1
+	helloVersion = 2
 )
 
 // Bounds of a hello.

@@ -30,7 +30,7 @@ func TestHelloRefused(t *testing.T) {
 		{"none", func([]byte) []byte { return nil }, "no hello"},
 		{"short", func(b []byte) []byte { return b[:8] }, "slots of 0 bytes"}, // zeros follow it
 		{"magic", func(b []byte) []byte { b[0]++; return b }, "no hello"},
-		{"version", func(b []byte) []byte { b[4]++; return b }, "version 2"},
+		{"version", func(b []byte) []byte { b[4]++; return b }, "version 3"},
 		{"slot", func(b []byte) []byte { b[8] = 0xff; return b }, "slots of"},
 		{"window", func(b []byte) []byte { b[12] = 0xff; return b }, "credits"},
 		{"no window", func(b []byte) []byte { b[13] = 0; return b }, "0 credits"},

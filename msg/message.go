@@ -10,7 +10,9 @@ import (
 
 	"purerdma/inflight"
 	"purerdma/internal/cdev"
+	"purerdma/internal/fifo"
 	"purerdma/pool"
+	"purerdma/verbs"
 )
 
 // Message is a received message, request or reply. It belongs to its user until the last reference is
@@ -23,7 +25,10 @@ type Message struct {
 	tag  uint64
 
 	number uint32 // of the call of a request
-	call   *call  // of a reply, otherwise nil
+	call   *call  // of a reply or a part, otherwise nil
+	// read and write are the memory that a request lends. skip is the length of their encoding.
+	read, write Token
+	skip        int
 	// Conn.mu guards the following fields.
 	answered bool
 	// over is set when the context of the message has ended. ctx and cancel are nil before the first
@@ -31,6 +36,12 @@ type Message struct {
 	over   bool
 	ctx    context.Context
 	cancel context.CancelFunc
+	// transfers counts the transfers of lent memory in progress.
+	transfers int
+	// credits is the number of parts of the answer that can be sent, of maxCredits. waiting has the
+	// goroutines that wait for a credit.
+	credits, maxCredits int
+	waiting             fifo.Queue[*waiter]
 }
 
 // newMessage returns a message with one reference, which has the message of a receive. The caller
@@ -43,7 +54,15 @@ func (c *Conn) newMessage(f *frame, in *inflight.Message) *Message {
 	} else {
 		m = &Message{conn: c}
 	}
-	m.in, m.kind, m.tag, m.number = in, f.kind, f.tag, f.call
+	m.in, m.kind, m.tag, m.number, m.skip = in, f.kind, f.tag, f.call, f.lentLen()
+	m.read, m.write = Token{}, Token{}
+	if f.flags&lentRead != 0 {
+		m.read = Token{f.read, verbs.RemoteRead}
+	}
+	if f.flags&lentWrite != 0 {
+		m.write = Token{f.write, verbs.RemoteWrite}
+	}
+	m.credits, m.maxCredits = f.parts, f.parts
 	m.refs.Store(1)
 	return m
 }
@@ -57,7 +76,7 @@ func (m *Message) Bytes() []byte {
 	if m.refs.Load() <= 0 {
 		panic("msg: Bytes of a Message after Free")
 	}
-	return m.in.Bytes()[headerLen:]
+	return m.in.Bytes()[headerLen+m.skip:]
 }
 
 // IsRequest reports whether the peer waits for Reply or Fail.
@@ -93,7 +112,7 @@ func (c *Conn) release(m *Message) {
 	m.cancelContext()
 	m.in.Free() // first, so that the receive is posted when the credit is granted
 	if m.call != nil {
-		c.putCall(m.call)
+		c.freed(m)
 	} else {
 		c.recv.held--
 		c.recv.owed++
@@ -125,16 +144,19 @@ func (m *Message) cancelContext() {
 	if m.cancel != nil {
 		m.cancel()
 	}
+	m.wakeParts()
 }
 
 var (
 	errNotRequest = fmt.Errorf("the message is not a request: %w", syscall.EINVAL)
 	errAnswered   = fmt.Errorf("the request was answered before: %w", syscall.EINVAL)
+	errInTransfer = fmt.Errorf("a transfer of the memory that the request lends is in progress: %w", syscall.EBUSY)
 )
 
 // Reply answers a request. It copies data, of at most Conn.MaxLen bytes. It returns when the device has
 // got the reply, and waits only for memory, until ctx ends. A request is answered once. The message
-// stays valid until Free. The errors are as in Conn.Send. After an error for which the connection goes
+// stays valid until Free. The errors are as in Conn.Send. It fails
+// with syscall.EBUSY during a transfer of memory that the request lends. After an error for which the connection goes
 // on, the request can be answered again.
 func (m *Message) Reply(ctx context.Context, tag uint64, data []byte) error {
 	return m.answer(ctx, &frame{kind: kindReply, tag: tag}, data)
@@ -160,6 +182,8 @@ func (m *Message) answer(ctx context.Context, f *frame, data []byte) error {
 			err = errAnswered
 		case c.err != nil:
 			err = c.err
+		case m.transfers > 0:
+			err = errInTransfer
 		}
 		if err != nil {
 			freeBuf(buf)

@@ -13,7 +13,7 @@ import (
 )
 
 // Options are the options that a Dialer and a ListenConfig have in common. The zero Options are the
-// defaults. A connection registers (Window + Calls + 3) * Slot bytes for its receives, at most 64 MiB.
+// defaults. A connection registers (Window + Calls + 5) * Slot bytes for its receives, at most 64 MiB.
 type Options struct {
 	// Slot is the size in bytes of the receives. The header of a message takes 32 bytes of it. So the
 	// longest message that the peer can send has Slot - 32 bytes. 0 means 4096. It is 256 bytes to 1 MiB.
@@ -22,7 +22,7 @@ type Options struct {
 	// one. 0 means 128. It is 1 to 4096.
 	Window int
 	// Calls is the number of calls that can be in progress at a time. A call is in progress until its
-	// reply was freed. 0 means 128. It is 1 to 4096.
+	// reply was freed. A call with Request.Parts counts as Parts + 1 calls. 0 means 128. It is 1 to 4096.
 	Calls int
 
 	// rnrRetry is ConnParam.RNRRetryCount of a test.
@@ -40,8 +40,9 @@ const (
 const (
 	// maxSends bounds the send queue. Further frames wait in software.
 	maxSends = 512
-	// spareSends is the number of entries for frames without data and for the probes of package cm.
-	spareSends = 8
+	// spareSends is the number of entries for frames without data, chunks of transfers, windows, and the
+	// probes of package cm.
+	spareSends = 32
 )
 
 // withDefaults returns the options without zeros.
@@ -55,8 +56,8 @@ func (o Options) withDefaults() (Options, error) {
 	return o, nil
 }
 
-// depth returns the number of receives. Three are for control frames.
-func (o *Options) depth() int { return o.Window + o.Calls + 3 }
+// depth returns the number of receives.
+func (o *Options) depth() int { return o.Window + o.Calls + controlKinds }
 
 // receive returns the configuration of the receives.
 func (o *Options) receive() *inflight.ReceiveConfig {

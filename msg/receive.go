@@ -151,6 +151,9 @@ func (c *Conn) take(f *frame, in *inflight.Message) error {
 			if uint64(f.call) >= uint64(len(r.open)) || r.open[f.call] != nil {
 				return violation("a request with the number %d, which is too large or in use", f.call)
 			}
+			if f.parts >= len(r.open) {
+				return violation("a request for %d parts, it has receives for %d answers", f.parts, len(r.open))
+			}
 		}
 		r.held++
 		m := c.newMessage(f, in)
@@ -167,6 +170,17 @@ func (c *Conn) take(f *frame, in *inflight.Message) error {
 		return nil
 	case kindReply, kindFailure:
 		return c.answered(f, in)
+	case kindPart:
+		return c.takePart(f, in)
+	case kindMore:
+		if err := c.takeMore(f); err != nil {
+			return err
+		}
+	case kindMoreTaken:
+		if !c.send.granting {
+			return violation("it answers a grant of parts that was not sent")
+		}
+		c.send.granting = false
 	case kindCancel:
 		if uint64(f.call) >= uint64(len(r.open)) {
 			return violation("it cancels the call %d, and has %d", f.call, len(r.open))

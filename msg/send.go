@@ -36,6 +36,10 @@ type sender struct {
 
 	waiting fifo.Queue[*waiter] // for credits
 	cancels fifo.Queue[*call]   // to be cancelled
+	// mores has the calls for whose parts there are free receives. granting is set until the answer to
+	// a frame of kind kindMore has arrived.
+	mores    fifo.Queue[*call]
+	granting bool
 	// greeting is set if the peer waits for the first frame.
 	greeting bool
 	scratch  [160]byte // a frame that is posted inline
@@ -154,12 +158,16 @@ func (c *Conn) pump() {
 			s.waiting.Pop().finish()
 		case !s.cancelling && s.cancels.Len() > 0:
 			c.cancel(s.cancels.Pop())
+		case !s.granting && s.mores.Len() > 0:
+			c.grantParts(s.mores.Pop())
 		case s.grants == s.confirmed && (c.recv.due() || s.greeting):
 			c.post(&frame{kind: kindCredit}, nil, nil)
 		default:
 			if s.canceller != nil && s.cancels.Len() == 0 {
 				s.canceller.finish()
 			}
+			c.reads.grant()
+			c.writes.grant()
 			return
 		}
 	}

@@ -1,0 +1,244 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package msg
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"syscall"
+	"time"
+
+	"purerdma/cm"
+	"purerdma/inflight"
+	"purerdma/internal/cdev"
+	"purerdma/internal/fifo"
+	"purerdma/verbs"
+)
+
+// A transfer of lent memory is a series of READs or WRITEs of chunks. Few chunks of a connection are in
+// flight at a time. So a message waits behind few bytes, and the transfers of a connection share its bandwidth.
+const (
+	chunkLen = 64 << 10
+	// chunkRest is the most bytes by which the last chunk is longer than the others. siw fails for READs
+	// of less than 33 bytes (docs/reference/driver-faults.md).
+	chunkRest = 4 << 10
+	maxChunks = 8
+)
+
+// bulk has the chunks of transfers in one direction. Conn.mu guards it.
+type bulk struct {
+	most     int // chunks in flight. It does not change
+	inFlight int
+	waiting  fifo.Queue[*waiter]
+}
+
+// free reports whether a chunk may be posted.
+func (b *bulk) free() bool { return b.inFlight < b.most }
+
+// grant lets waiting transfers post chunks. The caller holds the lock of the connection.
+func (b *bulk) grant() {
+	for b.waiting.Len() > 0 && b.free() {
+		b.inFlight++
+		b.waiting.Pop().finish()
+	}
+}
+
+// Read copies lent memory of the peer to local memory by RDMA READ. local is registered on PD with the
+// right LocalWrite, such as a pool.Buf of Pool. from has at least as many bytes. Read waits until the data
+// is there. Other messages and transfers of the connection go on meanwhile.
+//
+// If ctx ends first, Read returns its error when the device no longer uses local. If that takes more than a
+// second, the connection fails. If the memory is no longer lent, the connection fails.
+func (c *Conn) Read(ctx context.Context, local verbs.SGE, from Token) error {
+	cdev.NeedContext(ctx)
+	return c.transferError(opRead, c.transfer(ctx, &c.reads, local, from, nil))
+}
+
+// Write copies local memory to lent memory of the peer by RDMA WRITE. It is otherwise like Read. The peer has
+// the data when a message that was sent after it has arrived.
+func (c *Conn) Write(ctx context.Context, local verbs.SGE, to Token) error {
+	cdev.NeedContext(ctx)
+	return c.transferError(opWrite, c.transfer(ctx, &c.writes, local, to, nil))
+}
+
+// ReadLent copies bytes that the request lends for reading, from off on, to local memory: see Conn.Read. If
+// the caller cancels the call, ReadLent fails with context.Canceled. It fails with an error that wraps
+// syscall.EINVAL after the answer.
+func (m *Message) ReadLent(ctx context.Context, local verbs.SGE, off int) error {
+	cdev.NeedContext(ctx)
+	return m.conn.transferError(opRead, m.transfer(ctx, &m.conn.reads, local, m.read, off))
+}
+
+// WriteLent copies local memory to the bytes that the request lends for writing, from off on: see Conn.Write. The
+// caller has the bytes when it has the reply. WriteLent is otherwise like ReadLent.
+func (m *Message) WriteLent(ctx context.Context, local verbs.SGE, off int) error {
+	cdev.NeedContext(ctx)
+	return m.conn.transferError(opWrite, m.transfer(ctx, &m.conn.writes, local, m.write, off))
+}
+
+func (c *Conn) transferError(op string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return c.opError(op, err)
+}
+
+// transfer moves bytes of a request.
+func (m *Message) transfer(ctx context.Context, b *bulk, local verbs.SGE, lent Token, off int) error {
+	if off < 0 || uint64(off) > lent.Length || uint64(local.Length) > lent.Length-uint64(off) {
+		return fmt.Errorf("%d bytes from %d on, %d are lent: %w", local.Length, off, lent.Length, verbs.ErrRemoteLength)
+	}
+	c := m.conn
+	c.mu.Lock()
+	m.transfers++
+	m.Ref()
+	c.mu.Unlock()
+	err := c.transfer(ctx, b, local, lent.Slice(off, int(local.Length)), m)
+	c.mu.Lock()
+	m.transfers--
+	c.mu.Unlock()
+	m.Free()
+	return err
+}
+
+// transfer moves the bytes of local. m is the request that lends the remote memory, or nil.
+func (c *Conn) transfer(ctx context.Context, b *bulk, local verbs.SGE, remote Token, m *Message) error {
+	start, right := c.conn.StartRead, verbs.RemoteRead
+	if b == &c.writes {
+		start, right = c.conn.StartWrite, verbs.RemoteWrite
+	}
+	switch {
+	case remote.Access&right == 0:
+		return fmt.Errorf("the right %v was not lent: %w", right, syscall.EACCES)
+	case uint64(local.Length) > remote.Length:
+		return verbs.ErrRemoteLength
+	}
+	var ops [maxChunks]cm.Op
+	first, posted := 0, 0 // the oldest of the chunks in flight, and their number
+	var failed error
+	for failed == nil && local.Length > 0 || posted > 0 {
+		for failed == nil && local.Length > 0 && posted < len(ops) {
+			ok, err := c.takeChunk(ctx, b, m, posted == 0)
+			if failed = err; !ok {
+				break
+			}
+			n := local.Length
+			if n > chunkLen+chunkRest {
+				n = chunkLen
+			}
+			op, err := start(ctx, verbs.SGE{Addr: local.Addr, Length: n, LKey: local.LKey}, remote.Slice(0, int(n)).RemoteMemory, nil)
+			if failed = err; err != nil {
+				c.putChunk(b)
+				break
+			}
+			ops[(first+posted)%len(ops)] = op
+			posted++
+			local.Addr, local.Length, remote = local.Addr+uint64(n), local.Length-n, remote.Slice(int(n), int(remote.Length-uint64(n)))
+		}
+		if posted == 0 {
+			break
+		}
+		err := c.awaitChunk(ctx, ops[first])
+		c.putChunk(b)
+		first, posted = (first+1)%len(ops), posted-1
+		if failed == nil {
+			failed = err
+		}
+	}
+	return failed
+}
+
+// takeChunk takes the place of a chunk in flight. If there is none, it waits or returns false.
+func (c *Conn) takeChunk(ctx context.Context, b *bulk, m *Message, wait bool) (bool, error) {
+	_ = c.poller.Poll() // so that a cancellation is seen. An error shows in the next wait
+	if ctx.Err() != nil {
+		return false, cdev.ContextError(ctx)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if err := c.transferable(m); err != nil {
+		return false, err
+	}
+	switch {
+	case b.waiting.Len() == 0 && b.free() && !c.mute:
+		b.inFlight++
+		return true, nil
+	case !wait:
+		return false, nil
+	}
+	w := c.getWaiter()
+	b.waiting.Push(w)
+	err := c.wait(ctx, w)
+	if err != nil {
+		b.waiting.Remove(slices.Index(b.waiting.All(), w))
+	} else if err = w.err; err == nil {
+		if err = c.transferable(m); err != nil { // while it waited
+			b.inFlight--
+			b.grant()
+		}
+	}
+	c.putWaiter(w)
+	return err == nil, err
+}
+
+// transferable returns why a transfer cannot go on. The caller holds the lock.
+func (c *Conn) transferable(m *Message) error {
+	switch {
+	case c.err != nil:
+		return c.err
+	case m == nil:
+		return nil
+	case m.kind != kindRequest:
+		return errNotRequest
+	case m.answered:
+		return errAnswered
+	case m.over:
+		return context.Canceled
+	}
+	return nil
+}
+
+func (c *Conn) putChunk(b *bulk) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	b.inFlight--
+	b.grant()
+}
+
+// awaitChunk waits until the device no longer uses the memory of a chunk, and returns its error. If the chunk
+// has not completed within a second after the end of ctx, awaitChunk breaks the connection and returns
+// the error of ctx.
+func (c *Conn) awaitChunk(ctx context.Context, op cm.Op) error {
+	err := op.Wait(ctx)
+	if !isPending(err) {
+		return err
+	}
+	cause := err
+	if err = awaitFor(op, closeGrace); !isPending(err) {
+		return err
+	}
+	if ctx.Err() != nil {
+		cause = cdev.ContextError(ctx)
+	}
+	// The flush of the QP, or its close, ends the use.
+	_ = c.conn.QP().Modify(&verbs.QPAttr{State: verbs.QPErr}, verbs.QPAttrState)
+	if err = awaitFor(op, closeGrace); isPending(err) {
+		for c.conn.QP().Close() != nil && isPending(awaitFor(op, closeGrace)) {
+		}
+		op.Abandon()
+	}
+	return cause
+}
+
+func awaitFor(op cm.Op, d time.Duration) error {
+	ctx, cancel := context.WithTimeout(context.Background(), d)
+	defer cancel()
+	return op.Wait(ctx)
+}
+
+func isPending(err error) bool {
+	_, ok := errors.AsType[*inflight.PendingError](err)
+	return ok
+}
