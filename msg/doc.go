@@ -29,6 +29,28 @@
 // at a time. Received messages stay in the memory of their receives, without a copy, until
 // [Message.Free].
 //
+// # Lent memory
+//
+// A message has at most Conn.MaxLen bytes. For longer data, a call lends memory ([Conn.Do]), which the
+// serving side reads or writes one-sided:
+//
+//	reply, err := conn.Do(ctx, &msg.Request{Tag: fill, Write: msg.Memory{Bytes: data}})
+//
+// and on the other side:
+//
+//	err := m.WriteLent(ctx, mr.SGE(), 0)
+//	...
+//	m.Reply(ctx, 0, nil)
+//
+// The peer can no longer reach the memory when Do returns. Transfers are divided into chunks, so that messages
+// do not wait behind them. [Conn.Lend] lends memory until [Loan.Close]. Its [Token] can travel over
+// any channel. A wrong or late use of lent memory costs its user the connection, and affects nobody else.
+//
+// # Streams of replies
+//
+// [Conn.Stream] makes a call with several replies, which the peer sends by [Message.ReplyPart]. They have
+// credits of their own.
+//
 // # Flow control
 //
 // Each side keeps Options.Window receives for messages and requests, and Options.Calls receives for the
@@ -40,8 +62,8 @@
 // # Protocol
 //
 // The private data of the connect request and of its acceptance has a hello with the version, the size of
-// the receives and their numbers. A peer without a hello is refused. No side can write into the
-// memory of the other. Each message is one SEND with a header of 32 bytes. The header counts the
+// the receives and their numbers. A peer without a hello is refused. No side can reach memory of
+// the other that was not lent. Each message is one SEND with a header of 32 bytes. The header counts the
 // credits that its sender has used and granted in total. A peer that violates the protocol loses the
 // connection.
 //

@@ -85,3 +85,10 @@ func (c *Conn) BreakQP(t testing.TB) {
 
 // Window returns the number of messages that the peer can send before the program frees one.
 func (c *Conn) Window() int { return c.recv.window }
+
+// Windows returns the number of unused windows.
+func (c *Conn) Windows() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.loans.windows)
+}

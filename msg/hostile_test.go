@@ -5,16 +5,21 @@ package msg_test
 import (
 	"context"
 	"errors"
+	"io"
+	"math"
 	"math/rand/v2"
+	"os"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"purerdma/cm"
 	"purerdma/cm/cmtest"
 	"purerdma/inflight"
 	"purerdma/internal/streamconn/streamconntest"
 	"purerdma/msg"
+	"purerdma/verbs"
 )
 
 // TestHelloRefused connects with wrong hellos.
@@ -103,6 +108,24 @@ func TestViolations(t *testing.T) {
 			"cancel with data":      {first(msg.KindCancel, "x", nil)},
 			"credit for a cancel":   {first(msg.KindCancel, "", func(b []byte) { b[11] = 1 })},
 			"answer without cancel": {first(msg.KindCancelled, "", nil)},
+			"part of no call":       {first(msg.KindPart, "", nil)},
+			"parts of a message":    message(func(b []byte) { b[3] = 1 }),
+			"lent by a message":     message(func(b []byte) { b[1] = msg.LentRead }),
+			"unknown flag":          {msg.Lending(first(msg.KindRequest, lent(1, 1), nil), 4, 0)},
+			"lent memory missing":   {msg.Lending(first(msg.KindRequest, lent(1, 1), nil), msg.LentRead|msg.LentWrite, 0)},
+			"lends nothing":         {msg.Lending(first(msg.KindRequest, lent(1, 0), nil), msg.LentRead, 0)},
+			"lends beyond the end":  {msg.Lending(first(msg.KindRequest, lent(math.MaxUint64, 2), nil), msg.LentWrite, 0)},
+			"too many parts":        {msg.Lending(first(msg.KindRequest, "", nil), 0, 8)},
+			"parts of a reply":      {msg.Lending(first(msg.KindReply, "", nil), 0, 1)},
+			"number of more parts":  {first(msg.KindMore, "", func(b []byte) { b[18], b[31] = 1, 1 })},
+			"more with data":        {first(msg.KindMore, "x", func(b []byte) { b[31] = 1 })},
+			"credit for more":       {first(msg.KindMore, "", func(b []byte) { b[11], b[31] = 1, 1 })},
+			"more than requested":   {msg.Lending(first(msg.KindRequest, "", nil), 0, 3), msg.Frame(msg.KindMore, 1, 8, 0, 0, 1, nil)},
+			"no more":               {msg.Lending(first(msg.KindRequest, "", nil), 0, 3), msg.Frame(msg.KindMore, 1, 8, 0, 0, 0, nil)},
+			"more of one reply":     {first(msg.KindRequest, "", nil), msg.Frame(msg.KindMore, 1, 8, 0, 0, 1, nil)},
+			"answer without more":   {first(msg.KindMoreTaken, "", nil)},
+			"answer with a call":    {first(msg.KindMoreTaken, "", func(b []byte) { b[19] = 1 })},
+			"answer with a tag":     {first(msg.KindMoreTaken, "", func(b []byte) { b[31] = 1 })},
 		} {
 			raw, err := streamconntest.DialRaw(t, k, ln.Addr().String(), msg.Hello(4096, 8, 8))
 			if err != nil {
@@ -123,6 +146,12 @@ func TestViolations(t *testing.T) {
 			check(t, streamconntest.Deadline(t), honest, 1, pattern(1, 100))
 		}
 	})
+}
+
+// lent encodes lent memory.
+func lent(addr, length uint64) string {
+	b, _ := verbs.RemoteMemory{Addr: addr, Length: length, RKey: 1}.MarshalBinary() // has no errors
+	return string(b)
 }
 
 // receiveAll receives messages, keeps them until the end of the connection, and returns the error.
@@ -175,6 +204,55 @@ func TestWrongAnswers(t *testing.T) {
 	}
 }
 
+// TestWrongParts answers a stream of a client in wrong ways.
+func TestWrongParts(t *testing.T) {
+	k := streamconntest.MLX5(t)
+	ln := listen(t, k, msg.Options{})
+	part := msg.Frame(msg.KindPart, 0, 8, 0, 0, 0, nil)
+	for name, frames := range map[string][][]byte{
+		"too many":        {part, part, part},
+		"after the reply": {part, msg.Frame(msg.KindReply, 0, 8, 0, 0, 0, nil), part},
+		"other call":      {msg.Frame(msg.KindPart, 0, 8, 1, 0, 0, nil)},
+	} {
+		raw, err := streamconntest.DialRaw(t, k, ln.Addr().String(), msg.Hello(4096, 8, 8))
+		if err != nil {
+			t.Fatal(err)
+		}
+		victim := accept(t, ln)
+		r, err := victim.Stream(streamconntest.Deadline(t), &msg.Request{Parts: 2})
+		if err != nil {
+			t.Fatalf("%s: Stream() = %v", name, err)
+		}
+		m, err := raw.Receive(streamconntest.Deadline(t))
+		if err != nil {
+			t.Fatalf("%s: Receive() of the request = %v", name, err)
+		}
+		m.Free()
+		for _, b := range frames {
+			_ = streamconntest.SendRaw(t, raw, b) // the victim may have ended the connection
+		}
+		if err := receiveAll(t, victim); !errors.Is(err, syscall.EPROTO) {
+			t.Errorf("%s: Receive() = %v, want %v", name, err, syscall.EPROTO)
+		}
+		var replies []*msg.Message
+		for err = nil; err == nil; {
+			if m, err := r.Next(streamconntest.Deadline(t)); err == nil {
+				replies = append(replies, m)
+			} else {
+				break
+			}
+		}
+		for _, m := range replies {
+			m.Free()
+		}
+		if want := min(len(frames)-1, 2); len(replies) != want {
+			t.Errorf("%s: Next() has returned %d replies, want %d", name, len(replies), want)
+		}
+		closed(t, victim)
+		raw.Close()
+	}
+}
+
 // FuzzPeer has a server answer what a peer sends in frames of its choice, and call that peer.
 func FuzzPeer(f *testing.F) {
 	k := streamconntest.RXE(f)
@@ -184,10 +262,11 @@ func FuzzPeer(f *testing.F) {
 		f.Fatal(err)
 	}
 	defer ln.Close()
-	f.Add([]byte{2, 1, 0, 0, 0, 9, 0, 1, 1, 1, 0, 0, 3, 0, 3, 0, 0, 0, 0, 0, 0})
+	f.Add([]byte{2, 1, 0, 0, 0, 9, 0, 0, 0, 1, 1, 1, 0, 0, 3, 0, 0, 0, 3, 0, 0, 0, 0, 0, 0, 0, 0})
+	f.Add([]byte{2, 1, 0, 0, 0, 60, 9, 0x60, 2, 8, 0, 0, 0, 0, 0, 0, 0, 0x20, 7, 0, 0, 0, 0, 0, 0, 0, 0})
 	rng := rand.New(rand.NewPCG(1, 2))
 	for range 20 {
-		b := make([]byte, 70)
+		b := make([]byte, 90)
 		for i := range b {
 			b[i] = byte(rng.IntN(6))
 		}
@@ -207,28 +286,30 @@ func FuzzPeer(f *testing.F) {
 		served := make(chan struct{})
 		go func() {
 			defer close(served)
-			serve(victim)
+			serveAll(victim)
 		}()
 		called := make(chan struct{})
 		go func() {
 			defer close(called)
-			for {
-				m, err := victim.Call(context.Background(), 0, nil)
-				if err == nil {
-					m.Free()
-				} else if _, ok := errors.AsType[*msg.RemoteError](err); !ok {
-					return
+			for i := 0; ; i++ {
+				if err := callInTurn(victim, i); err != nil {
+					if _, ok := errors.AsType[*msg.RemoteError](err); !ok {
+						return
+					}
 				}
 			}
 		}()
 		sent, granted, confirmed := uint32(0), uint32(3), uint32(0)
-		for len(script) >= 7 {
-			c := script[:7]
-			script = script[7:]
+		for len(script) >= 9 {
+			c := script[:9]
+			script = script[9:]
 			sent += uint32(c[1])
 			granted += uint32(int8(c[2]))
 			confirmed += uint32(c[3])
-			b := msg.Frame(c[0], sent, granted, uint32(c[4]), confirmed, 0, make([]byte, c[5]))
+			b := msg.Frame(c[0], sent, granted, uint32(c[4]), confirmed, uint64(c[8]>>4), make([]byte, c[5]))
+			if msg.Lending(b, c[7]>>6, uint16(c[8]&15)); c[7]&32 != 0 && c[5] >= 40 {
+				copy(b[msg.HeaderLen:], lent(uint64(c[7])<<20, uint64(c[6]))+lent(uint64(c[6])<<20, uint64(c[7])))
+			}
 			if c[6] > 200 {
 				b[int(c[6])%len(b)] ^= c[6]
 			}
@@ -241,4 +322,73 @@ func FuzzPeer(f *testing.F) {
 		<-called
 		closed(t, victim)
 	})
+}
+
+// serveAll answers requests, with parts and transfers of lent memory as the peer wants. It ends with the
+// connection.
+func serveAll(c *msg.Conn) {
+	for {
+		m, err := c.Receive(context.Background())
+		if err != nil {
+			return
+		}
+		go func() {
+			defer m.Free()
+			if !m.IsRequest() {
+				return
+			}
+			b, err := c.Pool().Get(context.Background(), 256)
+			if err != nil {
+				return
+			}
+			defer b.Free()
+			read, write := m.Lent()
+			for range m.MaxParts() * 2 {
+				if m.ReplyPart(m.Context(), 0, nil) != nil { // the peer has ended the call or the connection
+					break
+				}
+			}
+			_ = m.ReadLent(m.Context(), b.Slice(0, int(min(read.Length, 256))), 0)
+			_ = m.WriteLent(m.Context(), b.Slice(0, int(min(write.Length, 256))), 0)
+			_ = m.Reply(context.Background(), 0, nil)
+		}()
+	}
+}
+
+// callInTurn makes one call of several kinds.
+func callInTurn(c *msg.Conn, i int) error {
+	switch i % 3 {
+	case 0:
+		ctx, cancel := context.WithTimeout(context.Background(), time.Millisecond)
+		defer cancel()
+		r, err := c.Stream(ctx, &msg.Request{Parts: 1})
+		if err != nil {
+			return afterTimeout(c, err)
+		}
+		defer r.Close()
+		m, err := r.Next(ctx)
+		if err == nil {
+			m.Free()
+		}
+		return afterTimeout(c, err)
+	case 1:
+		m, err := c.Do(context.Background(), &msg.Request{Read: msg.Memory{Bytes: make([]byte, 100)}})
+		if err == nil {
+			m.Free()
+		}
+		return err
+	}
+	m, err := c.Call(context.Background(), 0, nil)
+	if err == nil {
+		m.Free()
+	}
+	return err
+}
+
+// afterTimeout returns nil if an error is only the end of a context.
+func afterTimeout(c *msg.Conn, err error) error {
+	if err == io.EOF || errors.Is(err, os.ErrDeadlineExceeded) {
+		return c.Err()
+	}
+	return err
 }

@@ -123,6 +123,26 @@ func TestLentMemory(t *testing.T) {
 	})
 }
 
+// TestWindows checks that memory with an MR is lent by windows, which are used again, except on rxe.
+func TestWindows(t *testing.T) {
+	for name, tc := range map[string]struct {
+		machine func(testing.TB) *cmtest.Kernel
+		want    int
+	}{"rxe": {streamconntest.RXE, 0}, "mlx5": {streamconntest.MLX5, 2}} {
+		t.Run(name, func(t *testing.T) {
+			c, s := pair(t, tc.machine(t), ends{})
+			go serveLent(s)
+			mr := windowMR(t, c, 20_000)
+			for i := range 5 {
+				exchange(t, streamconntest.Deadline(t), c, i, 10_000, mr)
+			}
+			if n := c.Windows(); n != tc.want {
+				t.Errorf("%d windows, want %d", n, tc.want)
+			}
+		})
+	}
+}
+
 // TestLentRights uses lent memory in other ways than the request allows. These are errors of this side, and
 // the connection goes on.
 func TestLentRights(t *testing.T) {
@@ -292,33 +312,37 @@ func TestFramesAreNotLent(t *testing.T) {
 	streamconntest.OnMachines(t, func(t *testing.T, k *cmtest.Kernel) {
 		for _, write := range []bool{false, true} {
 			c, s := pair(t, k, ends{})
-			ctx := streamconntest.Deadline(t)
-			theirs, err := s.Pool().Get(ctx, 100)
-			if err != nil {
-				t.Fatalf("Get() = %v", err)
-			}
-			defer theirs.Free()
-			mine, err := c.Pool().Get(ctx, 100)
-			if err != nil {
-				t.Fatalf("Get() = %v", err)
-			}
-			defer mine.Free()
-			copy(theirs.Bytes(), "theirs")
-			copy(mine.Bytes(), "mine..")
-			sge := theirs.SGE()
-			token := msg.Token{RemoteMemory: verbs.RemoteMemory{Addr: sge.Addr, Length: 100, RKey: sge.LKey}, Access: verbs.RemoteRead | verbs.RemoteWrite}
-			use := c.Read
-			if write {
-				use = c.Write
-			}
-			if err := use(ctx, mine.SGE(), token); err == nil {
-				t.Errorf("use of the memory of frames, write %v, = nil, want an error", write)
-			}
-			if string(theirs.Bytes()[:6]) != "theirs" || string(mine.Bytes()[:4]) != "mine" {
-				t.Errorf("memory = %q and %q, want no change", theirs.Bytes()[:6], mine.Bytes()[:6])
-			}
+			framesAreNotLent(t, c, s, write)
 		}
 	})
+}
+
+func framesAreNotLent(t *testing.T, c, s *msg.Conn, write bool) {
+	ctx := streamconntest.Deadline(t)
+	theirs, err := s.Pool().Get(ctx, 100)
+	if err != nil {
+		t.Fatalf("Get() = %v", err)
+	}
+	defer theirs.Free()
+	mine, err := c.Pool().Get(ctx, 100)
+	if err != nil {
+		t.Fatalf("Get() = %v", err)
+	}
+	defer mine.Free()
+	copy(theirs.Bytes(), "theirs")
+	copy(mine.Bytes(), "mine..")
+	sge := theirs.SGE()
+	token := msg.Token{RemoteMemory: verbs.RemoteMemory{Addr: sge.Addr, Length: 100, RKey: sge.LKey}, Access: verbs.RemoteRead | verbs.RemoteWrite}
+	use := c.Read
+	if write {
+		use = c.Write
+	}
+	if err := use(ctx, mine.SGE(), token); err == nil {
+		t.Errorf("use of the memory of frames, write %v, = nil, want an error", write)
+	}
+	if string(theirs.Bytes()[:6]) != "theirs" || string(mine.Bytes()[:4]) != "mine" {
+		t.Errorf("memory = %q and %q, want no change", theirs.Bytes()[:6], mine.Bytes()[:6])
+	}
 }
 
 // TestCancelLent cancels calls that lend memory, at any time. After Do has returned, the memory must not change,
@@ -326,53 +350,57 @@ func TestFramesAreNotLent(t *testing.T) {
 func TestCancelLent(t *testing.T) {
 	streamconntest.OnMachines(t, func(t *testing.T, k *cmtest.Kernel) {
 		c, s := pair(t, k, ends{})
-		var writing atomic.Int32
-		go func() {
-			for {
-				m, err := s.Receive(context.Background())
+		cancelLent(t, c, s)
+	})
+}
+
+func cancelLent(t *testing.T, c, s *msg.Conn) {
+	var writing atomic.Int32
+	go func() {
+		for {
+			m, err := s.Receive(context.Background())
+			if err != nil {
+				return
+			}
+			go func() {
+				defer m.Free()
+				b, err := s.Pool().Get(m.Context(), 200_000)
 				if err != nil {
 					return
 				}
-				go func() {
-					defer m.Free()
-					b, err := s.Pool().Get(m.Context(), 200_000)
-					if err != nil {
-						return
-					}
-					defer b.Free()
-					copy(b.Bytes(), bytes.Repeat([]byte{0xff}, 200_000))
-					for m.WriteLent(m.Context(), b.SGE(), 0) == nil { // until the call is cancelled
-						writing.Add(1)
-					}
-				}()
-			}
-		}()
-		for i, mr := range []*verbs.MR{nil, windowMR(t, c, 200_000), nil, nil} {
-			mem := msg.Memory{Bytes: make([]byte, 200_000)}
-			if mr != nil {
-				mem = msg.Memory{Bytes: mr.Bytes(), MR: mr}
-			}
-			ctx, cancel := context.WithCancel(t.Context())
-			before := writing.Load()
-			go func() {
-				for end := time.Now().Add(streamconntest.Limit); i < 3 && writing.Load() == before && time.Now().Before(end); {
-					time.Sleep(time.Millisecond)
+				defer b.Free()
+				copy(b.Bytes(), bytes.Repeat([]byte{0xff}, 200_000))
+				for m.WriteLent(m.Context(), b.SGE(), 0) == nil { // until the call is cancelled
+					writing.Add(1)
 				}
-				cancel()
 			}()
-			if m, err := c.Do(ctx, &msg.Request{Write: mem}); !errors.Is(err, context.Canceled) {
-				t.Fatalf("Do() = %v, %v, want %v", m, err, context.Canceled)
-			}
-			clear(mem.Bytes)
-			time.Sleep(10 * time.Millisecond)
-			if n := bytes.Count(mem.Bytes, []byte{0}); n != len(mem.Bytes) {
-				t.Errorf("%d bytes were written after Do has returned, want 0", len(mem.Bytes)-n)
-			}
-			if err := c.Err(); err != nil {
-				t.Fatalf("Err() after a cancelled call = %v, want nil", err)
-			}
 		}
-	})
+	}()
+	for i, mr := range []*verbs.MR{nil, windowMR(t, c, 200_000), nil, nil} {
+		mem := msg.Memory{Bytes: make([]byte, 200_000)}
+		if mr != nil {
+			mem = msg.Memory{Bytes: mr.Bytes(), MR: mr}
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		before := writing.Load()
+		go func() {
+			for end := time.Now().Add(streamconntest.Limit); i < 3 && writing.Load() == before && time.Now().Before(end); {
+				time.Sleep(time.Millisecond)
+			}
+			cancel()
+		}()
+		if m, err := c.Do(ctx, &msg.Request{Write: mem}); !errors.Is(err, context.Canceled) {
+			t.Fatalf("Do() = %v, %v, want %v", m, err, context.Canceled)
+		}
+		clear(mem.Bytes)
+		time.Sleep(10 * time.Millisecond)
+		if n := bytes.Count(mem.Bytes, []byte{0}); n != len(mem.Bytes) {
+			t.Errorf("%d bytes were written after Do has returned, want 0", len(mem.Bytes)-n)
+		}
+		if err := c.Err(); err != nil {
+			t.Fatalf("Err() after a cancelled call = %v, want nil", err)
+		}
+	}
 }
 
 // TestCancelIgnored cancels a call whose server does not answer. Do takes the memory back after a while, and
@@ -413,50 +441,54 @@ func TestCancelIgnored(t *testing.T) {
 func TestSmallDuringBulk(t *testing.T) {
 	streamconntest.OnMachines(t, func(t *testing.T, k *cmtest.Kernel) {
 		c, s := pair(t, k, ends{})
-		const size, want = 16 << 20, 5
-		ctx := streamconntest.Deadline(t)
-		var round atomic.Int32 // of transfers
-		over := make(chan struct{})
-		go func() {
-			for {
-				m, err := s.Receive(ctx)
-				if err != nil {
-					return
-				}
-				go func() {
-					defer m.Free()
-					if read, _ := m.Lent(); read.Length == 0 {
-						_ = m.Reply(ctx, m.Tag()+1, reversed(m.Bytes())) // check reports it
-						return
-					}
-					if err := transferUntil(ctx, s, m, size, &round, over); err != nil {
-						t.Errorf("transfer %d = %v", round.Load(), err)
-					}
-				}()
-			}
-		}()
-		var all sync.WaitGroup
-		defer all.Wait()
-		all.Go(func() {
-			m, err := c.Do(ctx, &msg.Request{Read: msg.Memory{Bytes: make([]byte, size)}, Write: msg.Memory{Bytes: make([]byte, size)}})
+		smallDuringBulk(t, c, s)
+	})
+}
+
+func smallDuringBulk(t *testing.T, c, s *msg.Conn) {
+	const size, want = 16 << 20, 5
+	ctx := streamconntest.Deadline(t)
+	var round atomic.Int32 // of transfers
+	over := make(chan struct{})
+	go func() {
+		for {
+			m, err := s.Receive(ctx)
 			if err != nil {
-				t.Errorf("Do() = %v", err)
 				return
 			}
-			m.Free()
-		})
-		defer close(over)
-		for n := 0; n < want; {
-			before := round.Load()
-			check(t, ctx, c, 1, pattern(n, 64))
-			if before > 0 && round.Load() == before {
-				n++ // it has not waited for the end of the transfer
-			}
-			if ctx.Err() != nil {
-				t.Fatalf("%d calls have returned within one of %d transfers, want %d", n, before, want)
-			}
+			go func() {
+				defer m.Free()
+				if read, _ := m.Lent(); read.Length == 0 {
+					_ = m.Reply(ctx, m.Tag()+1, reversed(m.Bytes())) // check reports it
+					return
+				}
+				if err := transferUntil(ctx, s, m, size, &round, over); err != nil {
+					t.Errorf("transfer %d = %v", round.Load(), err)
+				}
+			}()
 		}
+	}()
+	var all sync.WaitGroup
+	defer all.Wait()
+	all.Go(func() {
+		m, err := c.Do(ctx, &msg.Request{Read: msg.Memory{Bytes: make([]byte, size)}, Write: msg.Memory{Bytes: make([]byte, size)}})
+		if err != nil {
+			t.Errorf("Do() = %v", err)
+			return
+		}
+		m.Free()
 	})
+	defer close(over)
+	for n := 0; n < want; {
+		before := round.Load()
+		check(t, ctx, c, 1, pattern(n, 64))
+		if before > 0 && round.Load() == before {
+			n++ // it has not waited for the end of the transfer
+		}
+		if ctx.Err() != nil {
+			t.Fatalf("%d calls have returned within one of %d transfers, want %d", n, before, want)
+		}
+	}
 }
 
 // transferUntil reads and writes the lent memory at a time, again and again, and answers the request.

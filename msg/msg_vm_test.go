@@ -20,6 +20,7 @@ import (
 	"purerdma/internal/streamconn/streamconntest"
 	"purerdma/internal/vmtest"
 	"purerdma/msg"
+	"purerdma/verbs"
 )
 
 // vmEnds returns a listener on the first host, and a dialer on the second.
@@ -191,4 +192,127 @@ func TestVMPeerBreaks(t *testing.T) {
 	if _, err := s.Receive(streamconntest.Deadline(t)); !errors.Is(err, syscall.EPROTO) {
 		t.Errorf("Receive() = %v, want %v", err, syscall.EPROTO)
 	}
+}
+
+// TestVMLentMemory makes calls that lend memory, in both directions at a time, with small calls between them.
+func TestVMLentMemory(t *testing.T) {
+	c, s := vmPair(t, ends{})
+	ctx := streamconntest.Deadline(t)
+	go serveLent(c)
+	go serveLent(s)
+	var all sync.WaitGroup
+	for _, from := range []*msg.Conn{c, s} {
+		for g, mr := range []*verbs.MR{nil, windowMR(t, from, 1<<20)} {
+			all.Go(func() {
+				for i, n := range []int{33, 5000, 68<<10 + 1, 500_000} {
+					exchange(t, ctx, from, g+i, n, mr)
+				}
+			})
+		}
+	}
+	all.Wait()
+	if n, want := c.Windows() > 0, vmtest.Driver() == "mlx5"; n != want {
+		t.Errorf("Windows() > 0 = %v on %s, want %v", n, vmtest.Driver(), want)
+	}
+}
+
+// TestVMLateUse reads lent memory after its end, through the token. That costs the reader its connection.
+// Another connection of both sides goes on.
+func TestVMLateUse(t *testing.T) {
+	ln, d := vmEnds(t, ends{})
+	connect := func() (c, s *msg.Conn) {
+		c, err := d.Dial(streamconntest.Deadline(t), "tcp", ln.Addr().String())
+		if err != nil {
+			t.Fatalf("Dial() = %v", err)
+		}
+		t.Cleanup(func() { closed(t, c) })
+		return c, accept(t, ln)
+	}
+	honest, server := connect()
+	go serveLent(server)
+	ctx := streamconntest.Deadline(t)
+	for _, windows := range []bool{false, true} {
+		for _, long := range []bool{false, true} {
+			c, s := connect()
+			mem := msg.Memory{Bytes: make([]byte, 5000)}
+			if windows {
+				mem.MR = windowMR(t, c, 10_000)
+				mem.Bytes = mem.MR.Bytes()[5000:]
+			}
+			copy(mem.Bytes, "lent")
+			token := lendOnce(t, c, s, mem, long)
+			b, err := s.Pool().Get(ctx, 100)
+			if err != nil {
+				t.Fatalf("Get() = %v", err)
+			}
+			if err := s.Read(ctx, b.SGE(), token); err == nil {
+				t.Errorf("windows %v, until Close %v: Read() after the end = nil with %q, want an error", windows, long, b.Bytes()[:4])
+			}
+			b.Free()
+			if _, err := s.Receive(ctx); err == nil {
+				t.Errorf("windows %v, until Close %v: Receive() = nil, want an error", windows, long)
+			}
+			exchange(t, ctx, honest, 1, 10_000, nil)
+		}
+	}
+}
+
+// TestVMCancelLent cancels calls while the server writes lent memory. After Do has returned, the memory must
+// not change, and the connection goes on.
+func TestVMCancelLent(t *testing.T) {
+	c, s := vmPair(t, ends{})
+	cancelLent(t, c, s)
+}
+
+// TestVMFramesAreNotLent tries to write the memory of the frames of a peer, whose key it knows.
+func TestVMFramesAreNotLent(t *testing.T) {
+	ln, d := vmEnds(t, ends{})
+	for _, write := range []bool{false, true} {
+		if !write && vmtest.Driver() == "siw" {
+			continue // it does not check the right RemoteRead: docs/reference/driver-faults.md
+		}
+		c, err := d.Dial(streamconntest.Deadline(t), "tcp", ln.Addr().String())
+		if err != nil {
+			t.Fatalf("Dial() = %v", err)
+		}
+		t.Cleanup(func() { closed(t, c) })
+		framesAreNotLent(t, c, accept(t, ln), write)
+	}
+}
+
+// TestVMStreams makes calls with several replies in both directions at a time. No part may find the receives
+// used up.
+func TestVMStreams(t *testing.T) {
+	before := rnrErrors(t)
+	c, s := vmPair(t, streamEnds)
+	go serveCounts(c)
+	go serveCounts(s)
+	ctx := streamconntest.Deadline(t)
+	var all sync.WaitGroup
+	for _, from := range []*msg.Conn{c, s} {
+		for _, parts := range []int{1, 3, 5} {
+			all.Go(func() {
+				for _, n := range []int{0, parts, 40} {
+					r, err := from.Stream(ctx, &msg.Request{Tag: uint64(n), Parts: parts})
+					if err != nil {
+						t.Errorf("Stream() with %d parts = %v", parts, err)
+						return
+					}
+					if err := takeAll(ctx, r, n, parts-1); err != nil {
+						t.Errorf("%d parts at a time: %v", parts, err)
+					}
+				}
+			})
+		}
+	}
+	all.Wait()
+	if now := rnrErrors(t); now != before {
+		t.Errorf("rcvd_rnr_err grew by %d, want 0", now-before)
+	}
+}
+
+// TestVMSmallDuringBulk makes small calls while large transfers in both directions occupy the connection.
+func TestVMSmallDuringBulk(t *testing.T) {
+	c, s := vmPair(t, ends{})
+	smallDuringBulk(t, c, s)
 }
