@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"reflect"
 	"sync"
 	"syscall"
@@ -69,7 +68,7 @@ func (c *Conn) Lend(ctx context.Context, mem Memory, access verbs.Access) (*Loan
 	if err == nil && l.window != nil {
 		// The token may reach the peer before the device has bound the window.
 		if err = c.awaitSends(ctx); err != nil {
-			err = errors.Join(err, l.revoke())
+			err = errors.Join(err, l.revoke(false))
 		}
 	}
 	if err != nil {
@@ -117,7 +116,7 @@ func (c *Conn) lend(mem Memory, access verbs.Access) (*Loan, error) {
 	}
 	c.mu.Unlock()
 	if err != nil {
-		return nil, errors.Join(err, l.revoke())
+		return nil, errors.Join(err, l.revoke(true))
 	}
 	return l, nil
 }
@@ -128,13 +127,15 @@ func (l *Loan) Token() Token { return l.token }
 // Close takes the memory back. When it returns without an error, the peer can no longer reach the memory. A
 // peer that tries loses the connection. Close may be called more than once. After an error it tries again.
 func (l *Loan) Close() error {
-	if err := l.revoke(); err != nil {
+	if err := l.revoke(false); err != nil {
 		return l.conn.opError(opRevoke, err)
 	}
 	return nil
 }
 
-func (l *Loan) revoke() error {
+// revoke ends the loan. ends is set if the connection ends. Then a window is not used again, and revoke does
+// not wait for the send queue.
+func (l *Loan) revoke(ends bool) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	c := l.conn
@@ -145,7 +146,7 @@ func (l *Loan) revoke() error {
 		if err := l.mr.Close(); err != nil {
 			return err
 		}
-	} else if c.unbind(l.window) {
+	} else if !ends && c.unbind(l.window) {
 		c.putWindow(l.window)
 	} else if err := l.window.Close(); err != nil {
 		return err
@@ -219,7 +220,7 @@ func (c *Conn) closeLoans() error {
 	c.mu.Unlock()
 	var errs []error
 	for _, l := range open {
-		errs = append(errs, l.revoke())
+		errs = append(errs, l.revoke(true))
 	}
 	for _, w := range windows {
 		if err := w.Close(); err != nil {
@@ -237,15 +238,16 @@ func (c *Conn) closeLoans() error {
 func (c *Conn) takeBack(lent []*Loan) error {
 	var errs []error
 	for _, l := range lent {
-		if err := l.revoke(); err != nil {
+		if err := l.revoke(false); err != nil {
 			errs = append(errs, err)
 		}
 	}
 	if len(errs) == 0 {
 		return nil
 	}
+	err := errors.Join(errs...)
 	c.mu.Lock()
-	c.fail(net.ErrClosed)
+	c.fail(err)
 	c.mu.Unlock()
-	return errors.Join(append(errs, c.conn.QP().Close())...)
+	return errors.Join(err, c.conn.QP().Close())
 }

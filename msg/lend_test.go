@@ -8,6 +8,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"math"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -332,7 +333,7 @@ func framesAreNotLent(t *testing.T, c, s *msg.Conn, write bool) {
 	copy(theirs.Bytes(), "theirs")
 	copy(mine.Bytes(), "mine..")
 	sge := theirs.SGE()
-	token := msg.Token{RemoteMemory: verbs.RemoteMemory{Addr: sge.Addr, Length: 100, RKey: sge.LKey}, Access: verbs.RemoteRead | verbs.RemoteWrite}
+	token := msg.Token{RemoteMemory: verbs.RemoteMemory{Addr: sge.Addr, Length: math.MaxUint64 - sge.Addr, RKey: sge.LKey}, Access: verbs.RemoteRead | verbs.RemoteWrite}
 	use := c.Read
 	if write {
 		use = c.Write

@@ -115,6 +115,7 @@ func (c *Conn) transfer(ctx context.Context, b *bulk, local verbs.SGE, remote To
 	case uint64(local.Length) > remote.Length:
 		return verbs.ErrRemoteLength
 	}
+	remote = remote.Slice(0, int(local.Length)) // its length may be any number
 	var ops [maxChunks]cm.Op
 	first, posted := 0, 0 // the oldest of the chunks in flight, and their number
 	var failed error

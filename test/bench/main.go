@@ -55,6 +55,7 @@ var benches = []bench{
 	{"register", "registration of 1 GiB, against ibv_reg_mr", benchRegister, true},
 	{"operations", "operations of a Conn by many goroutines, against rdmaperf and perftest", benchOperations, true},
 	{"poller", "round trips on many connections, with one poller for all against a CQ for each", benchPoller, true},
+	{"msg", "calls and lent memory of package msg, against rdmaperf", benchMessages, true},
 	{"cmtime", "the steps of many connections, cmtime against cmtime", benchCmtime, false},
 	{"accept", "64 connections at once to one listener, ucmatose against ucmatose", benchAccept, false},
 	{"conns", "package cm's blocking calls, many connections", benchConns, false},
@@ -73,6 +74,7 @@ func main() {
 	register := flag.String("register", "", "internal: register memory")
 	operate := flag.String("operate", "", "internal: run one end of operations")
 	echo := flag.String("echo", "", "internal: run one end of poller")
+	message := flag.String("message", "", "internal: run one end of msg")
 	wake := flag.Bool("wake", false, "internal: wait for completions")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
@@ -88,6 +90,8 @@ func main() {
 		err = operateHere(ctx, *operate, flag.Args(), os.Stdout)
 	case *echo != "":
 		err = echoHere(ctx, *echo, flag.Args(), os.Stdout)
+	case *message != "":
+		err = messageHere(ctx, *message, flag.Args(), os.Stdout)
 	case *wake:
 		err = waitHere(ctx, flag.Args())
 	default:

@@ -244,7 +244,13 @@ func operate(ctx context.Context, e *env, c cell) (figures, error) {
 	defer cancel()
 	kind, _, _ := strings.Cut(c.test, "_")
 	common := []string{kind, strconv.Itoa(c.size), strconv.Itoa(c.outstanding)}
-	server := exec.CommandContext(ctx, e.self, append([]string{"-operate", "server", e.hosts[0].IPv4.String()}, common...)...)
+	return pairOfProcesses(ctx, e, "-operate", common, strconv.Itoa(c.messages))
+}
+
+// pairOfProcesses runs this program at both ends. The server prints its address, and the client the microseconds of an
+// operation.
+func pairOfProcesses(ctx context.Context, e *env, flag string, common []string, count string) (figures, error) {
+	server := exec.CommandContext(ctx, e.self, append([]string{flag, "server", e.hosts[0].IPv4.String()}, common...)...)
 	server.Stderr = os.Stderr
 	said, err := server.StdoutPipe()
 	if err != nil {
@@ -258,8 +264,8 @@ func operate(ctx context.Context, e *env, c cell) (figures, error) {
 	if err != nil {
 		return figures{}, fmt.Errorf("the server: %w", err)
 	}
-	args := append([]string{"-operate", "client", e.hosts[1].IPv4.String()}, common...)
-	out, err := e.client(ctx, e.self, append(args, strconv.Itoa(c.messages), strings.TrimSpace(addr))...).Output()
+	args := append([]string{flag, "client", e.hosts[1].IPv4.String()}, common...)
+	out, err := e.client(ctx, e.self, append(args, count, strings.TrimSpace(addr))...).Output()
 	if err != nil {
 		if ee, ok := err.(*exec.ExitError); ok {
 			err = fmt.Errorf("%w: %s", err, lastLines(ee.Stderr))
