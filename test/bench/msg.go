@@ -214,20 +214,28 @@ func (c *caller) measure(ctx context.Context, from, server string, calls int) (t
 	if err != nil {
 		return 0, err
 	}
-	defer conn.Close()
+	var mrs []*verbs.MR
+	defer func() {
+		conn.Close() // ends the loans
+		for _, mr := range mrs {
+			_ = mr.Close() // the process ends
+		}
+	}()
 	requests := make([]*msg.Request, c.goroutines)
 	for g := range requests {
-		if requests[g], err = c.request(ctx, conn); err != nil {
+		if c.kind == callSmall {
+			requests[g] = &msg.Request{Data: make([]byte, smallLen)}
+			continue
+		}
+		mr, err := conn.PD().Alloc(bulkLen, verbs.LocalWrite|verbs.MWBind)
+		if err != nil {
+			return 0, err
+		}
+		mrs = append(mrs, mr)
+		if requests[g], err = c.bulkRequest(ctx, conn, mr); err != nil {
 			return 0, err
 		}
 	}
-	defer func() {
-		for _, r := range requests {
-			if mr := r.Read.MR; mr != nil {
-				_ = mr.Close() // the process ends
-			}
-		}
-	}()
 	if _, err := c.run(ctx, conn, requests, min(callWarmUp, calls)); err != nil {
 		return 0, err
 	}
@@ -240,25 +248,18 @@ func (c *caller) measure(ctx context.Context, from, server string, calls int) (t
 	return each[len(each)/2], err
 }
 
-// request returns the request that a goroutine sends again and again.
-func (c *caller) request(ctx context.Context, conn *msg.Conn) (*msg.Request, error) {
-	if c.kind == callSmall {
-		return &msg.Request{Data: make([]byte, smallLen)}, nil
+// bulkRequest returns the request that a goroutine sends again and again.
+func (c *caller) bulkRequest(ctx context.Context, conn *msg.Conn, mr *verbs.MR) (*msg.Request, error) {
+	mem := msg.Memory{Bytes: mr.Bytes(), MR: mr}
+	if c.kind == callLent {
+		return &msg.Request{Read: mem}, nil
 	}
-	mr, err := conn.PD().Alloc(bulkLen, verbs.LocalWrite|verbs.MWBind)
+	loan, err := conn.Lend(ctx, mem, verbs.RemoteRead)
 	if err != nil {
 		return nil, err
 	}
-	r := &msg.Request{Read: msg.Memory{Bytes: mr.Bytes(), MR: mr}}
-	if c.kind == callLoan {
-		loan, err := conn.Lend(ctx, r.Read, verbs.RemoteRead)
-		if err != nil {
-			return nil, err
-		}
-		data, err := loan.Token().MarshalBinary()
-		return &msg.Request{Data: data}, err // Conn.Close ends the loan
-	}
-	return r, nil
+	data, err := loan.Token().MarshalBinary()
+	return &msg.Request{Data: data}, err
 }
 
 // run makes calls, and returns the time of each if one goroutine makes them.
