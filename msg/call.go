@@ -16,8 +16,9 @@ const (
 	callUnused    = iota
 	callWaiting   // for the answer
 	callAbandoned // the caller no longer waits, and the answer has not arrived
-	callCancelled // as callAbandoned, but the caller waits until the peer no longer uses lent memory
-	callAnswered  // the caller has the answer
+	// callCancelled is callAbandoned with a caller that waits for the end of the use of lent memory.
+	callCancelled
+	callAnswered // the caller has the answer
 )
 
 // call is a call in progress. Its number is used again when the answer has arrived, and the answer and the
@@ -149,7 +150,7 @@ func (c *Conn) abandon(cl *call, lends bool) {
 	c.dropAnswer(cl)
 }
 
-// dropAnswer ends a call whose answer nobody takes. The caller holds the lock.
+// dropAnswer ends a call, and frees its answer. The caller holds the lock.
 func (c *Conn) dropAnswer(cl *call) {
 	m := cl.message
 	c.finishCall(cl)

@@ -44,7 +44,7 @@
 //
 // The peer can no longer reach the memory when Do returns. Transfers are divided into chunks, so that messages
 // do not wait behind them. [Conn.Lend] lends memory until [Loan.Close]. Its [Token] can travel over
-// any channel. A wrong or late use of lent memory costs its user the connection, and affects nobody else.
+// any channel. A wrong or late use of lent memory costs its user the connection, and has no effect on others.
 //
 // # Streams of replies
 //

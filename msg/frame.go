@@ -97,7 +97,7 @@ type frame struct {
 	confirmed     uint32
 	tag           uint64
 
-	// Of a request. flags has the encodings of lent memory that follow the header.
+	// Only a request has the following fields. flags has the encodings of lent memory that follow the header.
 	flags       uint8
 	parts       int
 	read, write verbs.RemoteMemory

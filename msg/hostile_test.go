@@ -324,7 +324,7 @@ func FuzzPeer(f *testing.F) {
 	})
 }
 
-// serveAll answers requests, with parts and transfers of lent memory as the peer wants. It ends with the
+// serveAll answers requests, with parts and with transfers of all lent memory. It ends with the
 // connection.
 func serveAll(c *msg.Conn) {
 	for {

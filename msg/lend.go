@@ -19,9 +19,9 @@ import (
 type Memory struct {
 	// Bytes is the memory, for example of a pool.Buf or of the Go heap.
 	Bytes []byte
-	// MR may be nil. On a device with memory windows of type 2, lending takes a work request instead of a
-	// registration if MR has the Bytes, is on Conn.PD, and has the right MWBind, and LocalWrite for
-	// memory that the peer writes. MR needs no rights for peers.
+	// MR may be nil. It saves the registration of Bytes on a device with memory windows of type 2. Then
+	// MR has the Bytes, is on Conn.PD, and has the right MWBind. It also has LocalWrite for memory that the
+	// peer writes. MR needs no rights for peers.
 	MR *verbs.MR
 }
 
@@ -60,8 +60,8 @@ type loans struct {
 // a protection domain of its own, and the peer reaches no other memory with the token. ctx bounds the
 // wait for the device.
 //
-// The memory must not be moved to another use before Loan.Close has returned. What the peer writes may
-// change at any time until then.
+// The program uses the memory for nothing else before Loan.Close has returned. Bytes that the peer may write
+// can change at any time until then.
 func (c *Conn) Lend(ctx context.Context, mem Memory, access verbs.Access) (*Loan, error) {
 	cdev.NeedContext(ctx)
 	l, err := c.lend(mem, access)
@@ -79,7 +79,7 @@ func (c *Conn) Lend(ctx context.Context, mem Memory, access verbs.Access) (*Loan
 
 // lend makes memory reachable for the peer. A window is bound before later requests of the send queue.
 func (c *Conn) lend(mem Memory, access verbs.Access) (*Loan, error) {
-	if err := checkLendable(access); err != nil {
+	if err := checkRights(access); err != nil {
 		return nil, err
 	}
 	if len(mem.Bytes) == 0 {
@@ -158,9 +158,9 @@ func (l *Loan) revoke(ends bool) error {
 	return nil
 }
 
-// bindsWindows reports whether memory is lent by windows of type 2. rxe has them, but ignores their
-// bounds, may bind one twice after lost packets, and fails on a peer's SEND_WITH_INV of an unbound one
-// (docs/reference/driver-faults.md).
+// bindsWindows reports whether memory is lent by windows of type 2. rxe is left out because of its faults
+// (docs/reference/driver-faults.md). It ignores the bounds of windows, and may bind one twice after lost
+// packets. A peer's SEND_WITH_INV of an unbound one crashes the kernel.
 func bindsWindows(dev *verbs.Device) bool {
 	f := dev.Features()
 	return f.MWType2 && f.LocalInv && dev.DriverID() != abi.RDMA_DRIVER_RXE
@@ -233,8 +233,8 @@ func (c *Conn) closeLoans() error {
 	return errors.Join(errs...)
 }
 
-// takeBack ends the loans of a call. If a device keeps the memory, it closes the QP, which ends the
-// access of the peer as well.
+// takeBack ends the loans of a call. If a device keeps the memory, it closes the QP, which also ends the
+// access of the peer.
 func (c *Conn) takeBack(lent []*Loan) error {
 	var errs []error
 	for _, l := range lent {

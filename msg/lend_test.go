@@ -21,7 +21,7 @@ import (
 	"purerdma/verbs"
 )
 
-// reverse answers a request: it reads the lent memory, writes its bytes in reverse order to the memory that it
+// reverse answers a request. It reads the lent memory, writes its bytes in reverse order to the memory that it
 // may write, and returns the number of bytes.
 func reverse(ctx context.Context, c *msg.Conn, m *msg.Message) error {
 	read, write := m.Lent()
@@ -308,7 +308,7 @@ func lendOnce(t *testing.T, c, s *msg.Conn, mem msg.Memory, long bool) (token ms
 	return token
 }
 
-// TestFramesAreNotLent tries to read and write the memory of the frames of a peer, whose key it knows.
+// TestFramesAreNotLent tries to read and write the memory of the frames of a peer, with the right key.
 func TestFramesAreNotLent(t *testing.T) {
 	streamconntest.OnMachines(t, func(t *testing.T, k *cmtest.Kernel) {
 		for _, write := range []bool{false, true} {

@@ -264,7 +264,7 @@ func TestVMCancelLent(t *testing.T) {
 	cancelLent(t, c, s)
 }
 
-// TestVMFramesAreNotLent tries to write the memory of the frames of a peer, whose key it knows.
+// TestVMFramesAreNotLent tries to use the memory of the frames of a peer, with the right key.
 func TestVMFramesAreNotLent(t *testing.T) {
 	ln, d := vmEnds(t, ends{})
 	for _, write := range []bool{false, true} {

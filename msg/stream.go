@@ -36,8 +36,8 @@ type Replies struct {
 }
 
 // Stream makes a call with several replies, which Replies.Next returns. The peer sends parts by
-// Message.ReplyPart, and ends them by Message.Reply or Message.Fail. At most Request.Parts parts are on
-// their way or not freed, so a slow program stops only the sender of this stream. The receives of the stream
+// Message.ReplyPart. Its Message.Reply or Message.Fail comes after them. At most Request.Parts parts are on
+// their way or not freed. So a slow program stops only the sender of this stream. The receives of the stream
 // come out of Options.Calls. ctx bounds the wait until the request is sent.
 //
 // Memory of the Request is lent until Next has returned the last reply or an error of the call, or until

@@ -136,7 +136,7 @@ func TestSlowStream(t *testing.T) {
 			m.Free()
 		}
 		for c.Parts() < 3 && ctx.Err() == nil {
-			if m, err := c.Call(ctx, 0, nil); err == nil { // takes what has arrived
+			if m, err := c.Call(ctx, 0, nil); err == nil { // takes the arrived parts
 				m.Free()
 			}
 		}

@@ -13,7 +13,7 @@ import (
 // (Message.Lent), and it can travel over any channel. Only the connection for which the memory was lent can
 // use it. A Token is a capability: see verbs.RemoteMemory.
 //
-// The encoding has TokenLen bytes: the encoding of the memory, and the rights in one byte.
+// The encoding has TokenLen bytes. It is the encoding of the memory with the rights in one more byte.
 type Token struct {
 	verbs.RemoteMemory
 	// Access is verbs.RemoteRead, verbs.RemoteWrite, or both. It is 0 for the zero Token.
@@ -30,8 +30,8 @@ const (
 	tokenRights
 )
 
-// lendable has the rights that can be lent.
-const lendable = verbs.RemoteRead | verbs.RemoteWrite
+// lentRights has the rights that can be lent.
+const lentRights = verbs.RemoteRead | verbs.RemoteWrite
 
 // Slice returns the n bytes from off on. It panics if they are not all in the memory. If a peer sent the
 // Token, check Length first.
@@ -39,7 +39,7 @@ func (t Token) Slice(off, n int) Token { return Token{t.RemoteMemory.Slice(off, 
 
 // AppendBinary appends the encoding to b. It fails if the Token has other rights.
 func (t Token) AppendBinary(b []byte) ([]byte, error) {
-	if err := checkLendable(t.Access); err != nil {
+	if err := checkRights(t.Access); err != nil {
 		return b, err
 	}
 	b, err := t.RemoteMemory.AppendBinary(b)
@@ -80,9 +80,9 @@ func (t *Token) UnmarshalBinary(data []byte) error {
 	return nil
 }
 
-// checkLendable returns an error that wraps EINVAL for rights that cannot be lent.
-func checkLendable(access verbs.Access) error {
-	if access == 0 || access&^lendable != 0 {
+// checkRights returns an error that wraps EINVAL for rights that cannot be lent.
+func checkRights(access verbs.Access) error {
+	if access == 0 || access&^lentRights != 0 {
 		return fmt.Errorf("rights %v, want RemoteRead, RemoteWrite or both: %w", access, syscall.EINVAL)
 	}
 	return nil

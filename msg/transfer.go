@@ -47,7 +47,7 @@ func (b *bulk) grant() {
 
 // Read copies lent memory of the peer to local memory by RDMA READ. local is registered on PD with the
 // right LocalWrite, such as a pool.Buf of Pool. from has at least as many bytes. Read waits until the data
-// is there. Other messages and transfers of the connection go on meanwhile.
+// is there. Other messages and transfers of the connection go on at the same time.
 //
 // If ctx ends first, Read returns its error when the device no longer uses local. If that takes more than a
 // second, the connection fails. If the memory is no longer lent, the connection fails.

@@ -16,11 +16,11 @@ import (
 
 // Operations. A request has its operation as the tag, and the key as its data.
 const (
-	opSize   = iota // the reply's tag is the length of the blob
-	opPut           // the request lends the blob for reading
-	opGet           // the request lends memory for the blob
-	opDelete        // the reply is empty
-	opList          // each part of the reply is a key
+	opSize   = iota // The reply's tag is the length of the blob.
+	opPut           // The request lends the blob for reading.
+	opGet           // The request lends memory for the blob.
+	opDelete        // The reply is empty.
+	opList          // Each part of the reply is a key.
 )
 
 // maxBlob is the length of the longest blob in bytes.
