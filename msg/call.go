@@ -140,7 +140,7 @@ func (c *Conn) abandon(cl *call, lends bool) {
 	if !lends {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), closeGrace)
+	ctx, cancel := context.WithTimeout(context.Background(), c.opts.grace)
 	defer cancel()
 	cl.waiter.again()
 	if c.wait(ctx, &cl.waiter) != nil {

@@ -3,16 +3,25 @@
 package msg
 
 import (
+	"cmp"
 	"encoding/binary"
 	"testing"
+	"time"
 
 	"purerdma/cm"
 	"purerdma/verbs"
 )
 
-// WithoutRNR returns the options with connections that fail if a message finds no posted receive.
-func (o Options) WithoutRNR() Options {
-	o.rnrRetry = cm.None
+// ForTests returns the options with connections that fail if a message finds no posted receive. A cancelled
+// call that lends memory waits longer for the answer, because a loaded machine may delay it.
+func (o Options) ForTests() Options {
+	o.rnrRetry, o.grace = cm.None, cmp.Or(o.grace, time.Minute)
+	return o
+}
+
+// WithGrace returns the options with another time that a cancelled call waits for the answer.
+func (o Options) WithGrace(d time.Duration) Options {
+	o.grace = d
 	return o
 }
 

@@ -40,7 +40,7 @@ func onSizes(t *testing.T, test func(t *testing.T, client, server *msg.Conn)) {
 
 func listen(t testing.TB, k *cmtest.Kernel, o msg.Options) *msg.Listener {
 	t.Helper()
-	lc := msg.ListenConfig{Options: o.WithoutRNR(), CM: cm.ListenConfig{Host: k.Host()}}
+	lc := msg.ListenConfig{Options: o.ForTests(), CM: cm.ListenConfig{Host: k.Host()}}
 	ln, err := lc.Listen(t.Context(), "tcp", server)
 	if err != nil {
 		t.Fatalf("Listen() = %v", err)
@@ -51,7 +51,7 @@ func listen(t testing.TB, k *cmtest.Kernel, o msg.Options) *msg.Listener {
 
 func dial(t testing.TB, k *cmtest.Kernel, o msg.Options, ln *msg.Listener) *msg.Conn {
 	t.Helper()
-	d := msg.Dialer{Options: o.WithoutRNR(), CM: cm.Dialer{Host: k.Host()}}
+	d := msg.Dialer{Options: o.ForTests(), CM: cm.Dialer{Host: k.Host()}}
 	c, err := d.Dial(streamconntest.Deadline(t), "tcp", ln.Addr().String())
 	if err != nil {
 		t.Fatalf("Dial() = %v", err)

@@ -408,7 +408,7 @@ func cancelLent(t *testing.T, c, s *msg.Conn) {
 // the connection goes on, because the server does not use the memory.
 func TestCancelIgnored(t *testing.T) {
 	streamconntest.OnMachines(t, func(t *testing.T, k *cmtest.Kernel) {
-		c, s := pair(t, k, ends{})
+		c, s := pair(t, k, ends{dial: msg.Options{}.WithGrace(50 * time.Millisecond)})
 		ctx, cancel := context.WithCancel(t.Context())
 		requests := make(chan *msg.Message, 1)
 		go func() {

@@ -28,14 +28,14 @@ func vmEnds(t *testing.T, o ends) (*msg.Listener, *msg.Dialer) {
 	t.Helper()
 	hosts := vmtest.Hosts(t, 2)
 	vmtest.NoLeaks(t)
-	lc := msg.ListenConfig{Options: o.listen.WithoutRNR()}
+	lc := msg.ListenConfig{Options: o.listen.ForTests()}
 	ln, err := lc.Listen(t.Context(), "tcp", netip.AddrPortFrom(hosts[0].IPv4, 0).String())
 	if err != nil {
 		t.Fatalf("Listen() = %v", err)
 	}
 	t.Cleanup(func() { ln.Close() })
 	local := cm.AddrFrom(netip.AddrPortFrom(hosts[1].IPv4, 0))
-	return ln, &msg.Dialer{Options: o.dial.WithoutRNR(), CM: cm.Dialer{LocalAddr: local}}
+	return ln, &msg.Dialer{Options: o.dial.ForTests(), CM: cm.Dialer{LocalAddr: local}}
 }
 
 // vmPair connects two sides. The end of the test closes them.
@@ -315,4 +315,10 @@ func TestVMStreams(t *testing.T) {
 func TestVMSmallDuringBulk(t *testing.T) {
 	c, s := vmPair(t, ends{})
 	smallDuringBulk(t, c, s)
+}
+
+// TestVMRandom makes calls of all kinds, and cancels some of them at any time.
+func TestVMRandom(t *testing.T) {
+	c, s := vmPair(t, streamEnds)
+	randomUse(t, c, s)
 }

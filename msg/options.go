@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"fmt"
 	"syscall"
+	"time"
 
 	"purerdma/cm"
 	"purerdma/inflight"
@@ -25,9 +26,13 @@ type Options struct {
 	// reply was freed. A call with Request.Parts counts as Parts + 1 calls. 0 means 128. It is 1 to 4096.
 	Calls int
 
-	// rnrRetry is ConnParam.RNRRetryCount of a test.
+	// rnrRetry is ConnParam.RNRRetryCount of a test. grace is answerGrace, which a test changes.
 	rnrRetry int
+	grace    time.Duration
 }
+
+// answerGrace bounds how long a cancelled call that lends memory waits for the answer of the peer.
+const answerGrace = time.Second
 
 // Defaults of Options.
 const (
@@ -50,6 +55,7 @@ func (o Options) withDefaults() (Options, error) {
 	o.Slot = cmp.Or(o.Slot, defaultSlot)
 	o.Window = cmp.Or(o.Window, defaultWindow)
 	o.Calls = cmp.Or(o.Calls, defaultCalls)
+	o.grace = cmp.Or(o.grace, answerGrace)
 	if o.Slot < minSlot || o.Slot > maxSlot || o.Window < 1 || o.Window > maxWindow || o.Calls < 1 || o.Calls > maxCalls {
 		return o, fmt.Errorf("options Slot %d, Window %d, Calls %d: %w", o.Slot, o.Window, o.Calls, syscall.EINVAL)
 	}
