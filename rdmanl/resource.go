@@ -73,7 +73,7 @@ func parseSummary(m value) (s Summary, ok bool) {
 
 // Owner is the creator of an object. It is zero if the process has ended.
 type Owner struct {
-	PID    uint32 // process, in the reader's PID namespace; 0 for an object of the kernel
+	PID    uint32 // thread that made the object, in the reader's PID namespace, and 0 for an object of the kernel. It is a process ID in programs with one thread
 	Kernel string // part of the kernel, as "ib_core"; "" for an object of a process
 }
 

@@ -2,7 +2,11 @@
 
 package rdmanl
 
-import "purerdma/abi"
+import (
+	"errors"
+
+	"purerdma/abi"
+)
 
 // System holds the settings of the kernel's RDMA subsystem for all devices (RDMA_NLDEV_CMD_SYS_GET).
 type System struct {
@@ -50,7 +54,19 @@ func (c *Conn) SetSharedNetNS(on bool) error {
 	return c.set(newRequest("set sharing of devices", abi.RDMA_NLDEV_CMD_SYS_SET).addBool(abi.RDMA_NLDEV_SYS_ATTR_NETNS_MODE, on))
 }
 
-// SetPrivilegedQKey changes System.PrivilegedQKey (RDMA_NLDEV_CMD_SYS_SET, Linux 6.7).
+// SetPrivilegedQKey changes System.PrivilegedQKey (RDMA_NLDEV_CMD_SYS_SET, Linux 6.7). Older kernels
+// ignore the setting without an error, so SetPrivilegedQKey returns errors.ErrUnsupported for them.
 func (c *Conn) SetPrivilegedQKey(on bool) error {
+	m, err := c.get(newRequest("query RDMA subsystem", abi.RDMA_NLDEV_CMD_SYS_GET))
+	if err != nil {
+		return err
+	}
+	known := false
+	for attr := range m.attributes() {
+		known = known || attr == abi.RDMA_NLDEV_SYS_ATTR_PRIVILEGED_QKEY_MODE
+	}
+	if !known {
+		return &OpError{Op: "set use of controlled QKeys", Err: errors.ErrUnsupported}
+	}
 	return c.set(newRequest("set use of controlled QKeys", abi.RDMA_NLDEV_CMD_SYS_SET).addBool(abi.RDMA_NLDEV_SYS_ATTR_PRIVILEGED_QKEY_MODE, on))
 }
