@@ -49,6 +49,10 @@ build: $(CMDS) ## build the commands into bin/
 bin/%: FORCE
 	$(GO) build -trimpath -ldflags '-s -w' -o $@ ./$(firstword $(wildcard cmd/$* test/$*))
 
+# gRPC's benchmark, of a module of its own.
+bin/grpcperf: FORCE
+	$(GO) -C test/nettest/grpc build -trimpath -ldflags '-s -w' -o ../../../$@ ./grpcperf
+
 # bin/run runs rows of tests and counts them together: each row stands after a "--"
 # (go doc ./test/run). -estimate is how long a row takes on two processors that do
 # nothing else; the time left is reckoned by it.
@@ -321,7 +325,7 @@ demo-vm: $(RDMAVM)
 demo-host:
 	bin/demo -rping bin/rping
 
-bench: $(CMDS) bin/bench ## measure against rdma-core's programs, in the virtual machine: DRIVER, KERNEL, BENCHFLAGS=-full
+bench: $(CMDS) bin/bench bin/grpcperf ## measure against rdma-core's programs, in the virtual machine: DRIVER, KERNEL, BENCHFLAGS=-full
 	$(RDMAVM) $(BENCHVM) -hosts 2 -packages $(BENCH_C) -- bin/bench -rping bin/rping $(BENCHFLAGS)
 
 bench-mlx5: ## measure posting and polling against libmlx5, here (needs gcc and valgrind)

@@ -56,6 +56,7 @@ var benches = []bench{
 	{"operations", "operations of a Conn by many goroutines, against rdmaperf and perftest", benchOperations, true},
 	{"poller", "round trips on many connections, with one poller for all against a CQ for each", benchPoller, true},
 	{"msg", "calls and lent memory of package msg, against rdmaperf", benchMessages, true},
+	{"stream", "streams, HTTP and gRPC, against rdmaperf, rdma-core's rstream and TCP", benchStream, true},
 	{"cmtime", "the steps of many connections, cmtime against cmtime", benchCmtime, false},
 	{"accept", "64 connections at once to one listener, ucmatose against ucmatose", benchAccept, false},
 	{"conns", "package cm's blocking calls, many connections", benchConns, false},
@@ -68,13 +69,14 @@ func main() {
 	only := flag.String("only", "", "run only these `comparisons`, separated by commas")
 	conns := flag.Int("conns", 1000, "connections of cmtime and conns")
 	full := flag.Bool("full", false, "all comparisons, and the whole matrix of perf instead of a few cells (hours)")
-	cells := flag.String("cells", "", "only the cells of perf or operations whose name matches this `pattern`, such as send_bw/4096/8qp/polled")
+	cells := flag.String("cells", "", "only the cells of perf, operations or stream whose name matches this `pattern`, such as send_bw/4096/8qp/polled")
 	cpu := flag.Int("client-cpu", -1, "keep the clients of perf on this `processor`")
 	end := flag.String("end", "", "internal: run one end of conns")
 	register := flag.String("register", "", "internal: register memory")
 	operate := flag.String("operate", "", "internal: run one end of operations")
 	echo := flag.String("echo", "", "internal: run one end of poller")
 	message := flag.String("message", "", "internal: run one end of msg")
+	exchange := flag.String("exchange", "", "internal: run one end of stream")
 	wake := flag.Bool("wake", false, "internal: wait for completions")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
@@ -92,6 +94,8 @@ func main() {
 		err = echoHere(ctx, *echo, flag.Args(), os.Stdout)
 	case *message != "":
 		err = messageHere(ctx, *message, flag.Args(), os.Stdout)
+	case *exchange != "":
+		err = exchangeHere(ctx, *exchange, flag.Args(), os.Stdout)
 	case *wake:
 		err = waitHere(ctx, flag.Args())
 	default:
@@ -104,26 +108,30 @@ func main() {
 }
 
 // ours lists the measured programs of this module.
-var ours = []string{"rping", "cmtime", "rdmaperf", "ucmatose"}
+var ours = []string{"rping", "cmtime", "rdmaperf", "ucmatose", "rstream"}
 
 // program returns the path of the copy of a measured program.
 func (e *env) program(name string) string { return filepath.Join(e.dir, name) }
 
-// copyPrograms copies the measured programs to a directory for temporary files. In the virtual machine this
-// directory is in memory, as the C programs are after their first run. The build directory is in a file system
-// that caches nothing of a program that does not run. It would load each page at its first access, during the
-// measurement.
+// copyPrograms copies the measured programs.
 func (e *env) copyPrograms() error {
 	for _, name := range ours {
-		b, err := os.ReadFile(filepath.Join(filepath.Dir(e.rping), name))
-		if err != nil {
-			return err
-		}
-		if err := os.WriteFile(e.program(name), b, 0o755); err != nil {
+		if err := e.copyProgram(name); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// copyProgram copies a measured program to a directory for temporary files. In the virtual machine this directory is in
+// memory, as the C programs are after their first run. The build directory is in a file system that caches nothing of
+// a program that does not run. It would load each page at its first access, during the measurement.
+func (e *env) copyProgram(name string) error {
+	b, err := os.ReadFile(filepath.Join(filepath.Dir(e.rping), name))
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(e.program(name), b, 0o755)
 }
 
 func run(ctx context.Context, e *env, only string) error {

@@ -174,6 +174,7 @@ func (e *env) client(ctx context.Context, program string, args ...string) *exec.
 // figures has the results of a program, in microseconds.
 type figures struct {
 	message float64 // time of one message over all QPs, or the median latency
+	mean    float64 // of rows of stream
 	p99     float64 // latency tests only
 }
 

@@ -41,7 +41,7 @@ Conflicting CPU frequency values detected: 2600.000000 != 0.000000. CPU Frequenc
 
 func TestParseRdmaperf(t *testing.T) {
 	got, err := parseRdmaperf([]byte(`{"plan":{},"results":[{"messages":500,"seconds":2,"latency_us":{"p50":3,"p99":4}}]}`), cell{test: "send_lat"})
-	if err != nil || got != (figures{3, 4}) {
+	if err != nil || got != (figures{message: 3, p99: 4}) {
 		t.Errorf("parseRdmaperf(latency) = %+v, %v, want {3 4}", got, err)
 	}
 	got, err = parseRdmaperf([]byte(`{"results":[{"messages":500,"seconds":2}]}`), cell{test: "send_bw"})
