@@ -8,7 +8,9 @@ import (
 	"crypto/sha256"
 	"crypto/tls"
 	"errors"
+	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"sync"
@@ -19,6 +21,7 @@ import (
 	"purerdma/internal/longtest"
 	"purerdma/internal/streamconn/streamconntest"
 	"purerdma/internal/vmtest"
+	"purerdma/stream"
 )
 
 // TestHTTP runs net/http on the fake kernels.
@@ -53,34 +56,46 @@ var httpCases = []httpCase{
 
 // run sends concurrent requests, a large body in both directions, and requests that are cancelled.
 func (tc *httpCase) run(t *testing.T, n network) {
-	ln, d := n.ends(t)
 	var protocols http.Protocols
 	protocols.SetHTTP1(!tc.http2)
 	protocols.SetHTTP2(tc.http2 && tc.tls)
 	protocols.SetUnencryptedHTTP2(tc.http2 && !tc.tls)
-	handler := &echoHandler{}
-	ts := &httptest.Server{ // NewUnstartedServer would listen on TCP
-		Listener: ln, EnableHTTP2: tc.http2,
-		Config: &http.Server{Handler: handler, Protocols: &protocols},
-	}
-	tr := &http.Transport{DialContext: d.DialContext, Protocols: &protocols}
-	if tc.tls {
-		ts.StartTLS()
-		tr.TLSClientConfig = ts.Client().Transport.(*http.Transport).TLSClientConfig.Clone()
-		tr.TLSClientConfig.MinVersion = tls.VersionTLS13
-		tr.TLSClientConfig.ServerName = "example.com" // the name in its certificate
-	} else {
-		ts.Start()
-	}
-	defer ts.Close()
-	defer tr.CloseIdleConnections()
-	x := exchanger{t: t, httpCase: tc, client: &http.Client{Transport: tr}, url: ts.URL}
+	n.run(t, func(ln net.Listener) func() {
+		ts := &httptest.Server{ // NewUnstartedServer would listen on TCP
+			Listener: ln, EnableHTTP2: tc.http2,
+			Config: &http.Server{Handler: &echoHandler{}, Protocols: &protocols},
+		}
+		if tc.tls {
+			ts.StartTLS()
+		} else {
+			ts.Start()
+		}
+		return ts.Close
+	}, func(d *stream.Dialer, address string) {
+		x := exchanger{t: t, httpCase: tc, url: "http://" + address}
+		tr := &http.Transport{DialContext: d.DialContext, Protocols: &protocols}
+		if tc.tls {
+			ts := httptest.NewTLSServer(nil) // for its certificate, which all servers of package httptest have
+			tr.TLSClientConfig = ts.Client().Transport.(*http.Transport).TLSClientConfig.Clone()
+			ts.Close()
+			tr.TLSClientConfig.MinVersion = tls.VersionTLS13
+			tr.TLSClientConfig.ServerName = "example.com" // the name in the certificate
+			x.url = "https://" + address
+		}
+		defer tr.CloseIdleConnections()
+		x.client = &http.Client{Transport: tr}
+		x.exchange(n)
+	})
+}
+
+// exchange is the client.
+func (x *exchanger) exchange(n network) {
 	const each = 1 << 20
 	large := int64(4 << 20)
-	if tc.large && longtest.Enabled() {
+	if x.large && longtest.Enabled() {
 		large = 1 << 30
 	}
-	n.check(t, 2*(4*each+large), func() {
+	n.check(x.t, 2*(4*each+large), func() {
 		var all sync.WaitGroup
 		for i := range 4 {
 			all.Go(func() {
@@ -96,9 +111,13 @@ func (tc *httpCase) run(t *testing.T, n network) {
 	x.cancel("GET", "/endless", nil)
 	x.cancel("POST", "/discard", endless{})
 	x.echo(2, 1000)
-	for end := time.Now().Add(streamconntest.Limit); handler.running.Load() > 0; time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(streamconntest.Limit); ; time.Sleep(time.Millisecond) {
+		running := x.running()
+		if running == "0" {
+			return
+		}
 		if time.Now().After(end) {
-			t.Fatalf("%d handlers of cancelled requests still run", handler.running.Load())
+			x.t.Fatalf("handlers of cancelled requests that still run = %s, want 0", running)
 		}
 	}
 }
@@ -107,6 +126,10 @@ func (tc *httpCase) run(t *testing.T, n network) {
 type echoHandler struct{ running atomic.Int32 }
 
 func (h *echoHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.URL.Path == "/running" { // the number of the other handlers
+		fmt.Fprint(w, h.running.Load())
+		return
+	}
 	h.running.Add(1)
 	defer h.running.Add(-1)
 	switch r.URL.Path {
@@ -158,6 +181,21 @@ func (x *exchanger) echo(seed uint64, size int64) {
 	if res.Proto != x.proto || x.tls && res.TLS.Version != tls.VersionTLS13 {
 		x.t.Errorf("protocol = %s, TLS %+v, want %s, TLS 1.3: %v", res.Proto, res.TLS, x.proto, x.tls)
 	}
+}
+
+// running returns the number of handlers that run.
+func (x *exchanger) running() string {
+	x.t.Helper()
+	res, err := x.client.Get(x.url + "/running")
+	if err != nil {
+		x.t.Fatalf("Get(/running): %v", err)
+	}
+	defer res.Body.Close()
+	b, err := io.ReadAll(res.Body)
+	if err != nil {
+		x.t.Fatalf("Read of /running: %v", err)
+	}
+	return string(b)
 }
 
 // cancel cancels a request 50 ms after its start.

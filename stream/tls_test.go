@@ -7,6 +7,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -14,13 +15,18 @@ import (
 	"time"
 
 	"purerdma/internal/streamconn/streamconntest"
+	"purerdma/internal/vmtest"
+	"purerdma/stream"
 )
 
 // TestTLS runs crypto/tls on the fake kernels.
 func TestTLS(t *testing.T) { onFakes(t, exchangeTLS) }
 
 // TestVMTLS runs crypto/tls between two devices.
-func TestVMTLS(t *testing.T) { exchangeTLS(t, inVM) }
+func TestVMTLS(t *testing.T) {
+	vmtest.Need(t)
+	exchangeTLS(t, inVM)
+}
 
 // exchangeTLS has a server echo data over TLS 1.3, and ends the stream of the client.
 func exchangeTLS(t *testing.T, n network) {
@@ -30,13 +36,22 @@ func exchangeTLS(t *testing.T, n network) {
 	clientConfig.ServerName = "example.com"
 	ts.Close()
 
-	c, s := n.pair(t)
-	client, server := tls.Client(c, clientConfig), tls.Server(s, serverConfig)
-	echoed := make(chan error, 1)
-	go func() {
-		_, err := io.Copy(server, server)
-		echoed <- errors.Join(err, server.CloseWrite())
-	}()
+	n.run(t, func(ln net.Listener) func() {
+		return serveConn(t, ln, func(c net.Conn) {
+			server := tls.Server(c, serverConfig)
+			_, err := io.Copy(server, server)
+			if err = errors.Join(err, server.CloseWrite()); err != nil {
+				t.Errorf("server: %v", err)
+			}
+		})
+	}, func(d *stream.Dialer, address string) {
+		callTLS(t, n, tls.Client(connect(t, d, address), clientConfig))
+	})
+}
+
+// callTLS is the client.
+func callTLS(t *testing.T, n network, client *tls.Conn) {
+	defer client.Close()
 	if err := client.HandshakeContext(streamconntest.Deadline(t)); err != nil {
 		t.Fatalf("HandshakeContext: %v", err)
 	}
@@ -67,8 +82,5 @@ func exchangeTLS(t *testing.T, n network) {
 	}
 	if n, err := client.Read(make([]byte, 1)); n != 0 || err != io.EOF {
 		t.Errorf("Read() after both ends = %d, %v, want %v", n, err, io.EOF)
-	}
-	if err := <-echoed; err != nil {
-		t.Errorf("server: %v", err)
 	}
 }

@@ -22,11 +22,13 @@ import (
 //	mlx5   the bytes that the ports sent
 //	siw    the bytes that the interfaces sent. iWARP is TCP, so run must leave its connections open: the
 //	       process must have no TCP socket.
+//
+// With rdmavm -vms, it counts what the device of this virtual machine sends and receives.
 func OverRDMA(t testing.TB, size int64, run func()) {
 	t.Helper()
-	before := sent(t)
+	before := carried(t)
 	run()
-	now := sent(t)
+	now := carried(t)
 	least := map[string]int64{}
 	switch Driver() {
 	case "rxe":
@@ -53,20 +55,43 @@ func OverRDMA(t testing.TB, size int64, run func()) {
 	}
 }
 
-// sent returns the counters of sending, each summed over all hosts.
-func sent(t testing.TB) map[string]int64 {
+// carried returns the counters of sending, each summed over all hosts. With rdmavm -vms it adds the counters of receiving,
+// because the other host has a kernel of its own.
+func carried(t testing.TB) map[string]int64 {
 	t.Helper()
 	sum := map[string]int64{"TCP": tcpSegments(t)}
+	directions := []string{"tx_bytes"}
+	if TwoVMs() {
+		directions = append(directions, "rx_bytes")
+	}
 	for _, h := range Hosts(t, 2) {
-		sum["interface"] += readCounter(t, "/sys/class/net/"+h.Interface+"/statistics/tx_bytes")
+		if TwoVMs() && !h.here() {
+			continue
+		}
+		for _, d := range directions {
+			sum["interface"] += readCounter(t, "/sys/class/net/"+h.Interface+"/statistics/"+d)
+		}
 	}
 	switch Driver() {
 	case "rxe":
 		sum["packets"] = Counter(t, "hw_counters/sent_pkts")
+		if TwoVMs() {
+			sum["packets"] += Counter(t, "hw_counters/rcvd_pkts")
+		}
 	case "mlx5":
-		sum["port"] = 4 * Counter(t, "counters/port_xmit_data") // in words of 4 bytes
+		words := Counter(t, "counters/port_xmit_data")
+		if TwoVMs() {
+			words += Counter(t, "counters/port_rcv_data")
+		}
+		sum["port"] = 4 * words // words have 4 bytes
 	}
 	return sum
+}
+
+// here reports whether the host is of this virtual machine.
+func (h Host) here() bool {
+	_, err := os.Stat("/sys/class/net/" + h.Interface)
+	return err == nil
 }
 
 // Counter returns the sum of a counter of the ports of all RDMA devices. name is relative to the port's

@@ -43,7 +43,7 @@ var exchangeKinds = map[string]struct {
 }
 
 // timesOf has the results of a client, in microseconds. For "echo" both are times of one message. For "http" the mean is
-// the whole time divided by the number of answers, and the median is that of the time of an answer.
+// the whole time divided by the number of answers, and the median is the median time of an answer.
 type timesOf struct {
 	Mean float64 `json:"mean"`
 	P50  float64 `json:"p50"`

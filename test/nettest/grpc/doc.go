@@ -7,4 +7,6 @@
 // Some test cases are left out, because they do not depend on the connection. They need services of Google
 // (credentials) or a load balancer (ORCA). pick_first_unary needs a server with an ID, which gRPC's server
 // for Go does not have.
+//
+// Program grpcperf, in the directory of the same name, runs gRPC's benchmark.
 package grpc

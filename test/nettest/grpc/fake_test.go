@@ -22,14 +22,18 @@ func TestInterop(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			k := cmtest.New(machine())
-			runCases(t, func(t *testing.T) (net.Listener, *stream.Dialer) {
-				lc := stream.ListenConfig{CM: cm.ListenConfig{Host: k.Host()}}
-				ln, err := lc.Listen(t.Context(), "tcp", "10.0.0.1:0")
-				if err != nil {
-					t.Fatalf("Listen: %v", err)
-				}
-				return ln, &stream.Dialer{CM: cm.Dialer{Host: k.Host()}}
-			}, func(_ *testing.T, _ int64, run func()) { run() })
+			runCases(t, network{
+				run: func(t *testing.T, serve func(net.Listener) func(), client func(*stream.Dialer, string)) {
+					lc := stream.ListenConfig{CM: cm.ListenConfig{Host: k.Host()}}
+					ln, err := lc.Listen(t.Context(), "tcp", "10.0.0.1:0")
+					if err != nil {
+						t.Fatalf("Listen: %v", err)
+					}
+					defer serve(ln)()
+					client(&stream.Dialer{CM: cm.Dialer{Host: k.Host()}}, ln.Addr().String())
+				},
+				check: func(_ *testing.T, _ int64, run func()) { run() },
+			})
 		})
 	}
 }

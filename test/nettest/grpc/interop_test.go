@@ -107,44 +107,57 @@ func (c *channel) soak(ctx context.Context, calls int, next func() (*grpc.Client
 	})
 }
 
-// runCases runs all cases with and without TLS. ends returns a listener, and a dialer on the other side. check
-// runs a function that transfers at least size bytes.
-func runCases(t *testing.T, ends func(t *testing.T) (net.Listener, *stream.Dialer), check func(t *testing.T, size int64, run func())) {
+// network connects the two sides of the cases.
+type network struct {
+	// run starts a server, calls the client with a dialer and the address of the server, and stops the server. stop
+	// also closes the listener.
+	run func(t *testing.T, serve func(ln net.Listener) (stop func()), client func(d *stream.Dialer, address string))
+	// check runs a function that transfers at least size bytes. The client calls it.
+	check func(t *testing.T, size int64, run func())
+}
+
+// runCases runs all cases with and without TLS.
+func runCases(t *testing.T, n network) {
 	for _, secure := range []bool{false, true} {
 		t.Run(map[bool]string{false: "plain", true: "TLS"}[secure], func(t *testing.T) {
-			ln, d := ends(t)
 			serverCreds, clientCreds := insecure.NewCredentials(), insecure.NewCredentials()
 			if secure {
 				serverCreds, clientCreds = tlsCredentials()
 			}
-			server := grpc.NewServer(grpc.Creds(serverCreds))
-			testgrpc.RegisterTestServiceServer(server, interop.NewTestServer())
-			served := make(chan error, 1)
-			go func() { served <- server.Serve(ln) }()
-			defer func() {
-				server.Stop()
-				if err := <-served; err != nil {
-					t.Errorf("Serve() = %v, want nil after Stop", err)
-				}
-			}()
-			c := &channel{t: t, target: "passthrough:///" + ln.Addr().String(), options: []grpc.DialOption{
-				grpc.WithTransportCredentials(clientCreds),
-				grpc.WithContextDialer(func(ctx context.Context, address string) (net.Conn, error) {
-					return d.DialContext(ctx, "tcp", address)
-				}),
-			}}
-			c.conn = c.dial()
-			defer c.conn.Close()
-			c.service = testgrpc.NewTestServiceClient(c.conn)
-			check(t, int64(rpcSoak()+channelSoak())*(soakRequest+soakResponse), func() {
-				for _, tc := range cases {
-					t.Run(tc.name, func(t *testing.T) {
-						failures.use(t)
-						tc.run(t.Context(), c)
-					})
-				}
+			n.run(t, func(ln net.Listener) func() { return serve(t, ln, serverCreds) }, func(d *stream.Dialer, address string) {
+				c := &channel{t: t, target: "passthrough:///" + address, options: []grpc.DialOption{
+					grpc.WithTransportCredentials(clientCreds),
+					grpc.WithContextDialer(func(ctx context.Context, address string) (net.Conn, error) {
+						return d.DialContext(ctx, "tcp", address)
+					}),
+				}}
+				c.conn = c.dial()
+				defer c.conn.Close()
+				c.service = testgrpc.NewTestServiceClient(c.conn)
+				n.check(t, int64(rpcSoak()+channelSoak())*(soakRequest+soakResponse), func() {
+					for _, tc := range cases {
+						t.Run(tc.name, func(t *testing.T) {
+							failures.use(t)
+							tc.run(t.Context(), c)
+						})
+					}
+				})
 			})
 		})
+	}
+}
+
+// serve starts gRPC's server.
+func serve(t *testing.T, ln net.Listener, creds credentials.TransportCredentials) (stop func()) {
+	server := grpc.NewServer(grpc.Creds(creds))
+	testgrpc.RegisterTestServiceServer(server, interop.NewTestServer())
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(ln) }()
+	return func() {
+		server.Stop()
+		if err := <-served; err != nil {
+			t.Errorf("Serve() = %v, want nil after Stop", err)
+		}
 	}
 }
 

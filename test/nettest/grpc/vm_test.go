@@ -3,6 +3,7 @@
 package grpc
 
 import (
+	"context"
 	"net"
 	"net/netip"
 	"testing"
@@ -15,15 +16,22 @@ import (
 // TestVMInterop runs the cases between two devices.
 func TestVMInterop(t *testing.T) {
 	vmtest.Need(t)
-	runCases(t, func(t *testing.T) (net.Listener, *stream.Dialer) {
-		hosts := vmtest.Hosts(t, 2)
-		vmtest.NoLeaks(t)
-		vmtest.AnyMemory(t)
-		ln, err := stream.Listen(t.Context(), "tcp", netip.AddrPortFrom(hosts[0].IPv4, 0).String())
-		if err != nil {
-			t.Fatalf("Listen: %v", err)
-		}
-		local := cm.AddrFrom(netip.AddrPortFrom(hosts[1].IPv4, 0))
-		return ln, &stream.Dialer{CM: cm.Dialer{LocalAddr: local}}
-	}, func(t *testing.T, size int64, run func()) { vmtest.OverRDMA(t, size, run) })
+	runCases(t, network{
+		run: func(t *testing.T, serve func(net.Listener) func(), client func(*stream.Dialer, string)) {
+			hosts := vmtest.Hosts(t, 2)
+			vmtest.NoLeaks(t)
+			vmtest.AnyMemory(t)
+			d := stream.Dialer{CM: cm.Dialer{LocalAddr: cm.AddrFrom(netip.AddrPortFrom(hosts[1].IPv4, 0))}}
+			sides := vmtest.Sides{
+				Listen: func(ctx context.Context, address string) (net.Listener, error) {
+					return stream.Listen(ctx, "tcp", address)
+				},
+				Dial:  func(ctx context.Context, address string) (net.Conn, error) { return d.DialContext(ctx, "tcp", address) },
+				Serve: serve,
+				Call:  func(address string) { client(&d, address) },
+			}
+			sides.Run(t, hosts[0].IPv4)
+		},
+		check: func(t *testing.T, size int64, run func()) { vmtest.OverRDMA(t, size, run) },
+	})
 }

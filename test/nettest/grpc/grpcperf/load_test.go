@@ -9,7 +9,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"net/netip"
+	"net"
 	"strings"
 	"testing"
 
@@ -43,20 +43,20 @@ func loads() []load {
 	return all
 }
 
-// bytes returns the bytes of the measured messages, without those of protocols.
+// bytes returns the bytes of the measured messages, without the bytes of protocols.
 func (l *load) bytes() int64 { return int64(l.calls) * int64(l.request+l.response) }
+
+// serve starts gRPC's benchmark server.
+func serve(ln net.Listener) (stop func()) {
+	return benchmark.StartServer(benchmark.ServerInfo{Type: "protobuf", Listener: ln})
+}
 
 // check runs all loads against a server.
 func check(t *testing.T, n network, address string, transfer func(size int64, run func())) {
-	ln, err := n.listen(t.Context(), address)
-	if err != nil {
-		t.Fatalf("listen: %v", err)
-	}
-	defer benchmark.StartServer(benchmark.ServerInfo{Type: "protobuf", Listener: ln})()
 	for _, l := range loads() {
 		t.Run(fmt.Sprintf("%s/%d/%d", l.rpcType, l.request, l.response), func(t *testing.T) {
 			transfer(l.bytes(), func() {
-				res, err := l.run(t.Context(), n, ln.Addr().String())
+				res, err := l.run(t.Context(), n, address)
 				if err != nil || res.Calls != l.calls || !(res.QPS > 0 && res.Latency.P50 > 0 && res.Latency.P99 >= res.Latency.P50) {
 					t.Errorf("run() = %+v, %v, want %d calls with times", res, err, l.calls)
 				}
@@ -74,7 +74,12 @@ func TestBenchmark(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			k := cmtest.New(machine())
 			n := streams(&stream.ListenConfig{CM: cm.ListenConfig{Host: k.Host()}}, &stream.Dialer{CM: cm.Dialer{Host: k.Host()}})
-			check(t, n, "10.0.0.1:0", func(_ int64, run func()) { run() })
+			ln, err := n.listen(t.Context(), "10.0.0.1:0")
+			if err != nil {
+				t.Fatalf("listen: %v", err)
+			}
+			defer serve(ln)()
+			check(t, n, ln.Addr().String(), func(_ int64, run func()) { run() })
 		})
 	}
 }
@@ -88,7 +93,10 @@ func TestVMBenchmark(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	check(t, n, netip.AddrPortFrom(hosts[0].IPv4, 0).String(), func(size int64, run func()) { vmtest.OverRDMA(t, size, run) })
+	sides := vmtest.Sides{Listen: n.listen, Dial: n.dial, Serve: serve, Call: func(address string) {
+		check(t, n, address, func(size int64, run func()) { vmtest.OverRDMA(t, size, run) })
+	}}
+	sides.Run(t, hosts[0].IPv4)
 }
 
 // TestRun runs the server and the client of the program over TCP.

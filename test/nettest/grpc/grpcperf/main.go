@@ -5,9 +5,10 @@
 //	grpcperf [-net stream] -listen ADDRESS          a server, which prints its address with the port
 //	grpcperf [-net stream] [-local ADDRESS] [-rpc_type unary] [-req N] [-resp N] [-r N] [-c N] [-w N] [-calls N] SERVER
 //
-// The server is the one of gRPC's benchmark. The client calls it as gRPC's benchmark/client does, whose own client cannot use
-// another network than TCP. The flags -rpc_type, -req, -resp, -r and -c have the meanings that they have there. A run has a
-// number of calls instead of a duration. The client prints a line of JSON, with times in microseconds.
+// The server is the server of gRPC's benchmark. The client makes the calls of the program benchmark/client. That program
+// itself dials TCP only, and has no option for another dialer. The flags -rpc_type, -req, -resp, -r and -c have
+// their meanings in benchmark/client. A run has a number of calls instead of a duration. The client prints a line of JSON, with times in
+// microseconds.
 package main
 
 import (
