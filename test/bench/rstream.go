@@ -19,11 +19,11 @@ const (
 	purerdma
 )
 
-// rstreamPort is the port of the last server. Each server has another one, because the kernel keeps a used one for some
-// time.
-var rstreamPort atomic.Int32
+// rstreams counts the servers. Each server has another port, because the kernel keeps a used port for some time.
+var rstreams atomic.Int32
 
-func init() { rstreamPort.Store(7500) }
+// rstreamPort is the port before the port of the first server.
+const rstreamPort = 7500
 
 // rstream returns a run of the exchange by one of the programs at both ends.
 func (x exchange) rstream(program int, flags ...string) func(context.Context, *env) (figures, error) {
@@ -32,7 +32,7 @@ func (x exchange) rstream(program int, flags ...string) func(context.Context, *e
 		if program == purerdma {
 			path = e.program(path)
 		}
-		flags := append([]string{"-p", strconv.Itoa(int(rstreamPort.Add(1))),
+		flags := append([]string{"-p", strconv.Itoa(rstreamPort + int(rstreams.Add(1))),
 			"-S", strconv.Itoa(x.size), "-C", strconv.Itoa(x.count), "-I", strconv.Itoa(x.rounds)}, flags...)
 		return runRstream(ctx, e, path, flags)
 	}
