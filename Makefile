@@ -38,7 +38,7 @@ BTF_MODULES ?= $(or $(RDMAVM_CACHE),$(HOME)/.cache/rdmavm)/kernel
 SOAK    ?= 10m
 SOAK_KERNELS ?= 6.1 7
 
-.PHONY: faults help build test test-ci test-all unit matrix test-mlx5 matrix-mlx5 diff-mlx5 soak race race-host test-arm64 lint prose cross fuzz abi api litmus module release vulncheck docs addrinfo oracle oracle-vectors mutate mutate-mlx5 demo bench bench-mlx5 clean FORCE
+.PHONY: faults help build test test-two-vms test-ci test-all unit matrix test-mlx5 matrix-mlx5 diff-mlx5 soak race race-host test-arm64 lint prose cross fuzz abi api litmus module release vulncheck docs addrinfo oracle oracle-vectors mutate mutate-mlx5 demo bench bench-mlx5 clean FORCE
 .DEFAULT_GOAL := help
 
 help: ## show this
@@ -98,7 +98,7 @@ unit: bin/run ## run the tests that need no RDMA
 	@$(RUN) -- $(HOST_ROW)
 
 # Suites of others for net.Conn and for programs on it, each in a module of its own.
-SUITES := ./test/nettest ./test/nettest/grpc
+SUITES := ./test/nettest ./test/nettest/grpc ./test/nettest/grpc/grpcperf
 SUITES_ROW = -host -name "suites of others" -estimate 60s $(SUITES)
 # Tests between two devices of the packages $(3), with the kernel $(1) and the driver $(2).
 STREAM_ROW = $(call VM,$(1),$(2)) -name 'Linux $(1), $(2): streams' -run '^TestVM' -estimate 2m $(3)
@@ -109,6 +109,24 @@ STREAM_LONG_ROW = $(call VM,$(1),$(2)) -name 'Linux $(1), $(2): streams, race de
 	-- $(call VM,$(1),$(2)) -name 'Linux $(1), $(2): bodies of 1 GiB' -long -timeout 60m -run '$(LARGE)' -estimate 10m ./stream
 # The test with bodies of 1 GiB, for which an emulated processor needs minutes.
 LARGE := ^TestVMHTTP$$
+
+# The programs on streams between two virtual machines, with the server in one and the client in the other: net/http,
+# net/rpc, crypto/tls, gRPC's interoperability tests and its benchmark, and the suite of golang.org/x/net by a relay.
+# They are the tests that also run in one virtual machine (internal/vmtest, Sides).
+TWO_VMS     = $(addprefix bin/two-vms/,stream.test nettest.test grpc.test grpcperf.test)
+TWO_VMS_ROW = -check -name 'Linux $(1), $(2): streams between two virtual machines' -estimate 2m $(RDMAVM) -kernel $(1) -driver $(2) -hosts 2 -vms \
+	sh test/nettest/twovms.sh $(TWO_VMS)
+
+.PHONY: two-vms
+two-vms: $(TWO_VMS)
+bin/two-vms/stream.test: FORCE
+	$(GO) test -c -o $@ ./stream
+bin/two-vms/nettest.test: FORCE
+	$(GO) -C test/nettest test -c -o ../../$@ .
+bin/two-vms/grpc.test: FORCE
+	$(GO) -C test/nettest/grpc test -c -o ../../../$@ .
+bin/two-vms/grpcperf.test: FORCE
+	$(GO) -C test/nettest/grpc test -c -o ../../../$@ ./grpcperf
 
 # What continuous integration runs beside the rows of make test.
 CI_ROWS = $(RACE_HOST_ROW) \
@@ -143,6 +161,9 @@ PROGRAMS = $(filter-out $(shell $(GO) list $(EVERYWHERE)),$(shell $(GO) list ./.
 # Nobody listens, so that rping is refused.
 ALONE_ROW = -check -name 'rping where there is no other file' -estimate 10s sh -c 'out=$$($(RDMAVM) -root none -- bin/rping -c -a 10.8.0.1 -C 1 2>&1); st=$$?; echo "$$out"; \
 	[ $$st = 255 ] && echo "$$out" | grep -q "^cma event RDMA_CM_EVENT_REJECTED, error 8$$"'
+
+test-two-vms: $(TOOLS) $(TWO_VMS) ## run the programs on streams between two virtual machines: DRIVER, KERNEL
+	@$(RUN) -- $(call TWO_VMS_ROW,$(or $(KERNEL),$(OLDEST)),$(or $(DRIVER),rxe))
 
 test-ci: $(TOOLS) compiler ## run the tests of continuous integration: those of test, the race detector on this machine, the slowest tests and test/wire
 	@$(RUN) -- $(TEST_ROWS) -- $(CI_ROWS)
