@@ -17,6 +17,7 @@ import (
 
 	"purerdma/cm/cmtest"
 	"purerdma/internal/streamconn/streamconntest"
+	"purerdma/internal/vmtest"
 	"purerdma/msg"
 	"purerdma/verbs"
 )
@@ -338,7 +339,16 @@ func framesAreNotLent(t *testing.T, c, s *msg.Conn, write bool) {
 	if write {
 		use = c.Write
 	}
-	if err := use(ctx, mine.SGE(), token); err == nil {
+	err = use(ctx, mine.SGE(), token)
+	if err == nil && vmtest.Driver() == "siw" {
+		// On iWARP a WRITE completes when TCP has taken it. The peer then ends the connection.
+		select {
+		case <-s.Done():
+			err = s.Err()
+		case <-ctx.Done():
+		}
+	}
+	if err == nil {
 		t.Errorf("use of the memory of frames, write %v, = nil, want an error", write)
 	}
 	if string(theirs.Bytes()[:6]) != "theirs" || string(mine.Bytes()[:4]) != "mine" {

@@ -28,6 +28,7 @@ func vmEnds(t *testing.T, o ends) (*msg.Listener, *msg.Dialer) {
 	t.Helper()
 	hosts := vmtest.Hosts(t, 2)
 	vmtest.NoLeaks(t)
+	vmtest.AnyMemory(t)
 	lc := msg.ListenConfig{Options: o.listen.ForTests()}
 	ln, err := lc.Listen(t.Context(), "tcp", netip.AddrPortFrom(hosts[0].IPv4, 0).String())
 	if err != nil {

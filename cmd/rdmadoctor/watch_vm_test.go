@@ -128,9 +128,9 @@ func TestWatch(t *testing.T) {
 	hosts := vmtest.Hosts(t, 2)
 	const port = 7482
 	traffic(t, hosts, port)
-	client := fmt.Sprintf(`(?m)^%s +CONNECT +%s:\d+ +%s:%d +\d+ +RC +RTS +%d +rdmadoctor`, hosts[1].Device, regexp.QuoteMeta(hosts[1].IPv4.String()),
-		regexp.QuoteMeta(hosts[0].IPv4.String()), port, os.Getpid())
-	listener := fmt.Sprintf(`(?m)^%s +LISTEN +%s:%d +- +- +- +- +%d +`, hosts[0].Device, regexp.QuoteMeta(hosts[0].IPv4.String()), port, os.Getpid())
+	client := fmt.Sprintf(`(?m)^%s +CONNECT +%s:\d+ +%s:%d +\d+ +RC +RTS +\d+ +rdmadoctor`, hosts[1].Device, regexp.QuoteMeta(hosts[1].IPv4.String()),
+		regexp.QuoteMeta(hosts[0].IPv4.String()), port)
+	listener := fmt.Sprintf(`(?m)^%s +LISTEN +%s:%d +- +- +- +- +\d+ +`, hosts[0].Device, regexp.QuoteMeta(hosts[0].IPv4.String()), port)
 	device := fmt.Sprintf(`(?m)^%s +1 +ACTIVE +LINK_UP +%s .* RTS`, hosts[0].Device, hosts[0].Interface)
 
 	t.Run("file", func(t *testing.T) {

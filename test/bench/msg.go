@@ -275,7 +275,7 @@ func (c *caller) run(ctx context.Context, conn *msg.Conn, requests []*msg.Reques
 		all.Go(func() {
 			for errs[g] == nil && left.Add(-1) >= 0 {
 				start := time.Now()
-				m, err := call(ctx, conn, r)
+				m, err := callOnce(ctx, conn, r)
 				if errs[g] = err; err != nil {
 					return
 				}
@@ -290,7 +290,8 @@ func (c *caller) run(ctx context.Context, conn *msg.Conn, requests []*msg.Reques
 	return each, errors.Join(errs...)
 }
 
-func call(ctx context.Context, conn *msg.Conn, r *msg.Request) (*msg.Message, error) {
+// callOnce makes a call, with lent memory if the request has some.
+func callOnce(ctx context.Context, conn *msg.Conn, r *msg.Request) (*msg.Message, error) {
 	if r.Read.Bytes == nil {
 		return conn.Call(ctx, 0, r.Data)
 	}
