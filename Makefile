@@ -99,7 +99,8 @@ unit: bin/run ## run the tests that need no RDMA
 
 # Suites of others for net.Conn and for programs on it, each in a module of its own.
 SUITES := ./test/nettest ./test/nettest/grpc ./test/nettest/grpc/grpcperf
-SUITES_ROW = -host -name "suites of others" -estimate 60s $(SUITES)
+# The collector for Prometheus, a module of its own, too.
+SUITES_ROW = -host -name "suites of others, Prometheus" -estimate 60s $(SUITES) ./prometheus
 # Tests between two devices of the packages $(3), with the kernel $(1) and the driver $(2).
 STREAM_ROW = $(call VM,$(1),$(2)) -name 'Linux $(1), $(2): streams' -run '^TestVM' -estimate 2m $(3)
 

@@ -190,6 +190,9 @@ func RefusalOf(err error) Refusal {
 // a moment ago. cause is the local failure, nil if the request was over a limit or too late.
 func (ch *EventChannel) noteRefusal(id *ID, why Refusal, cause error) {
 	since, due := ch.refused.Add()
+	if why != RefusedHandshakeTimeout {
+		ch.counters().accepts.refused.Add(1)
+	}
 	log := ch.host.Log
 	if log == nil || !due {
 		return

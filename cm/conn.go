@@ -49,6 +49,7 @@ type Conn struct {
 }
 
 func newConn(ep *endpoint, qp *verbs.QP) *Conn {
+	ep.countOpen()
 	return &Conn{ep: ep, qp: qp, peer: ep.peer}
 }
 

@@ -164,6 +164,15 @@ func (d *Dialer) ResolveAddr(ctx context.Context, ps PortSpace, dst Addr) (*Reso
 	if err != nil {
 		return fail(err.(*OpError).Err)
 	}
+	r, err := d.resolved(ctx, ch, ps, dst, options)
+	if err != nil {
+		ch.counters().dials.count(err)
+	}
+	return r, err
+}
+
+// resolved resolves the address and the route on a channel, which it closes after an error.
+func (d *Dialer) resolved(ctx context.Context, ch *EventChannel, ps PortSpace, dst Addr, options connOptions) (*Resolved, error) {
 	id, err := ch.NewID(IDConfig{PortSpace: ps, QPType: d.QP.Type, NetNS: d.NetNS})
 	if err == nil {
 		if err = d.resolve(ctx, id, dst); err == nil {
@@ -249,6 +258,14 @@ func (r *Resolved) Connect(ctx context.Context, qp *verbs.QP, param *ConnParam) 
 	if r.ep.id.datagram() {
 		return nil, r.ep.id.opError(opConnect, errDatagram)
 	}
+	conn, err := r.connect(ctx, qp, param)
+	if !errors.Is(err, errUsed) {
+		r.ep.ch.counters().dials.count(err)
+	}
+	return conn, err
+}
+
+func (r *Resolved) connect(ctx context.Context, qp *verbs.QP, param *ConnParam) (*Conn, error) {
 	qp, err := r.take(opConnect, qp)
 	if err != nil {
 		return nil, err

@@ -45,6 +45,9 @@ type endpoint struct {
 	idle    *time.Timer // timer of the keepalive, nil if there is none
 	closing sync.Mutex
 	closed  bool
+
+	counted    atomic.Bool // as an established connection of the Host
+	endCounted atomic.Bool
 }
 
 // newEndpoint takes over a channel and the only ID on it.
@@ -154,6 +157,7 @@ func (ep *endpoint) finish(ev *Event) {
 			ep.broke("", errFlushed)
 		}
 	}
+	ep.countEnd(ep.end.endCounter)
 	close(ep.ended)
 	ep.cancelOver()
 }
@@ -192,6 +196,7 @@ func (ep *endpoint) failed() error {
 func (ep *endpoint) giveUp(err *BrokenError) {
 	given := error(err)
 	if ep.first.CompareAndSwap(nil, &given) {
+		ep.countBroken()
 		ep.cancelOver()
 	}
 }
@@ -208,6 +213,9 @@ func (ep *endpoint) broke(op string, err error) {
 		}
 		broken := error(&BrokenError{Op: op, Err: err})
 		if ep.first.CompareAndSwap(first, &broken) {
+			if first == nil {
+				ep.countBroken()
+			}
 			ep.cancelOver()
 			return
 		}
@@ -274,6 +282,10 @@ func (ep *endpoint) closeWithin(d time.Duration) error {
 		return errors.Join(ep.id.Close(), ep.receiving.close())
 	}
 	ep.closed = true
+	if ep.counted.Load() {
+		ep.ch.counters().open.Add(-1)
+		ep.countEnd(closedCounter)
+	}
 	if ep.idle != nil {
 		ep.idle.Stop()
 	}

@@ -79,6 +79,7 @@ type Listener struct {
 	config    ListenConfig
 	admission *admission
 	devices   heldDevices
+	accepts   acceptCounters
 }
 
 // Listen listens on an address of this host, or with an empty host on all its addresses.
@@ -221,7 +222,7 @@ func (l *Listener) take(ev *Event) (*Request, error) {
 		ch.Close()
 		return nil, nil
 	}
-	req := &Request{pendingConn: pendingConn{ep: newEndpoint(ch, id), options: l.config.options()}, param: ev.Conn, data: ev.PrivateData()}
+	req := &Request{pendingConn: pendingConn{ep: newEndpoint(ch, id), options: l.config.options(), accepts: &l.accepts}, param: ev.Conn, data: ev.PrivateData()}
 	req.options.choose(id, l.config.PD)
 	req.ep.slot = slot
 	if d := l.config.HandshakeTimeout; d > 0 {

@@ -42,9 +42,11 @@ type pendingConn struct {
 	ep       *endpoint
 	options  connOptions
 	phase    atomic.Uint32
-	done     atomic.Bool // the Conn has taken over the endpoint
-	deadline time.Time   // of a request's handshake, zero if there is none
-	timer    *time.Timer // refuses a request then, may be nil
+	done     atomic.Bool     // the Conn has taken over the endpoint
+	deadline time.Time       // of a request's handshake, zero if there is none
+	timer    *time.Timer     // refuses a request then. May be nil.
+	accepts  *acceptCounters // of the listener. nil if the connection is no request.
+	outcome  atomic.Bool     // it was counted
 }
 
 // Phases of a pendingConn.
@@ -121,6 +123,7 @@ func (p *pendingConn) Close() error {
 	if p.done.Load() {
 		return nil
 	}
+	p.countOutcome(rejected) // unless it has been answered
 	p.ep.id.ended.Store(true)
 	return p.ep.close()
 }

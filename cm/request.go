@@ -56,6 +56,17 @@ func (r *Request) Accept(ctx context.Context, qp *verbs.QP, param *ConnParam) (*
 	if r.ep.id.datagram() {
 		return nil, r.ep.id.opError(opAccept, errDatagram)
 	}
+	conn, err := r.accept(ctx, qp, param)
+	switch {
+	case err == nil:
+		r.countOutcome(accepted)
+	case !errors.Is(err, errUsed) && !errors.Is(err, errLate):
+		r.countOutcome(notAccepted)
+	}
+	return conn, err
+}
+
+func (r *Request) accept(ctx context.Context, qp *verbs.QP, param *ConnParam) (*Conn, error) {
 	qp, err := r.take(opAccept, qp)
 	if err != nil {
 		return nil, err
@@ -95,6 +106,7 @@ func (r *Request) Reject(privateData []byte) error {
 	if err := r.claim(opReject); err != nil {
 		return err
 	}
+	r.countOutcome(rejected)
 	err := r.ep.id.Reject(privateData)
 	r.ep.close()
 	return err
@@ -109,6 +121,7 @@ func (r *Request) expireAt(deadline time.Time) {
 		if r.phase.CompareAndSwap(connNew, connLate) {
 			ch := r.ep.id.Channel()
 			ch.noteRefusal(r.ep.id, RefusedHandshakeTimeout, nil)
+			r.countOutcome(expired)
 			_ = r.ep.id.Reject([]byte(RefusedHandshakeTimeout)) // the peer may have left
 			// The program may still be filling its buffers. They are freed when it calls
 			// Accept, Reject or Close.

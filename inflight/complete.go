@@ -45,6 +45,9 @@ func (q *Queue) arrived(seq uint32, wc *verbs.WC) {
 // caller holds the lock.
 func (q *Queue) complete(o *op) {
 	q.used--
+	if !o.marker && (o.err != nil || o.wc.Status != verbs.WCSuccess) {
+		q.stats.Failed++
+	}
 	o.state = opCompleted
 	o.freeHold()
 	q.grantRoom()

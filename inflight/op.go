@@ -55,6 +55,7 @@ type op struct {
 	abandoned bool     // no goroutine takes the result
 	lazy      bool     // fn is called for failures only, as for Post
 	unowed    bool     // not counted in hub.owed
+	marker    bool     // of Queue.marker
 	place     link[op] // in q.pending, q.room, hub.calls or q.free
 
 	// The result. It is written before done is set.

@@ -34,7 +34,11 @@ func (q *Queue) gather() int {
 	q.batch, q.batchSG, q.batchInline = q.batch[:0], q.batchSG[:0], q.batchInline[:0]
 	for len(q.batch) < maxBatch && int(q.tail-q.head) < q.depth {
 		o := q.pending.front()
-		if o == nil || isRead(o.wr.Opcode) && q.maxReads > 0 && q.reads >= q.maxReads {
+		if o == nil {
+			break
+		}
+		if isRead(o.wr.Opcode) && q.maxReads > 0 && q.reads >= q.maxReads {
+			q.stats.ReadStalls++
 			break
 		}
 		q.pending.remove(&o.place)
@@ -166,7 +170,7 @@ func (q *Queue) postBatch() bool {
 func (q *Queue) marker() *op {
 	o := q.get()
 	o.set(&verbs.SendWR{Opcode: verbs.OpWrite}, nil, nil)
-	o.state, o.abandoned = opPending, true
+	o.state, o.abandoned, o.marker = opPending, true, true
 	q.used++
 	q.hub.owe(1)
 	return o

@@ -76,6 +76,7 @@ type Queue struct {
 	resets uint32
 	// closed is the error of operations after the QP was closed.
 	closed error
+	stats  Stats // without Pending
 
 	// The goroutine that posts owns the following fields.
 	batch       []verbs.SendWR
@@ -191,6 +192,7 @@ func (q *Queue) start(ctx context.Context, wr *verbs.SendWR, hold Holder, fn fun
 		q.release(o)
 		return nil, q.closed
 	}
+	q.stats.Started++
 	q.submit(o, wr, hold, fn)
 	return o, nil
 }
@@ -202,6 +204,7 @@ func (q *Queue) waitRoom(ctx context.Context, o *op) error {
 		return errInFunction
 	}
 	o.state = opWaiting
+	q.stats.RoomWaits++
 	q.room.push(&o.place)
 	q.mu.Unlock()
 	err := q.hub.wait(ctx, &o.waiter)
@@ -227,6 +230,7 @@ func (q *Queue) Submit(wr *verbs.SendWR, hold Holder) (Op, error) {
 	}
 	o := q.get()
 	q.used++
+	q.stats.Started++
 	q.submit(o, wr, hold, nil)
 	return Op{o, o.gen.Load()}, nil
 }
@@ -250,6 +254,7 @@ func (q *Queue) Post(wr *verbs.SendWR, hold Holder, failed func(error)) error {
 	o := q.get()
 	o.abandoned, o.lazy, o.unowed = true, true, q.used < q.depth
 	q.used++
+	q.stats.Started++
 	if !o.unowed {
 		q.hub.owe(1)
 	}
@@ -300,7 +305,7 @@ func (q *Queue) push(o *op) {
 // release puts an operation back on the free list. The caller holds the lock.
 func (q *Queue) release(o *op) {
 	o.gen.Add(1)
-	o.state, o.signaled, o.abandoned, o.lazy, o.unowed, o.err, o.hold, o.fn = opFree, false, false, false, false, nil, nil, nil
+	o.state, o.signaled, o.abandoned, o.lazy, o.unowed, o.marker, o.err, o.hold, o.fn = opFree, false, false, false, false, false, nil, nil, nil
 	o.wc.Status = verbs.WCSuccess
 	q.free.pushFront(&o.place)
 }

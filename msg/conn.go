@@ -56,6 +56,8 @@ type Conn struct {
 	binds bool
 	// unpolled counts the frames since the last poll of the send CQ.
 	unpolled atomic.Int32
+	// memoryStalls counts the waits for memory.
+	memoryStalls atomic.Uint64
 
 	mu    sync.Mutex // guards the following fields
 	recv  receiver
@@ -74,6 +76,7 @@ type Conn struct {
 	// over ends with the connection. It is the parent of the contexts of messages.
 	over       context.Context
 	cancelOver context.CancelFunc
+	stats      Stats // CreditStalls only
 	// waiters and messages are unused ones.
 	waiters  []*waiter
 	messages []*Message

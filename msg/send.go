@@ -95,6 +95,7 @@ func (c *Conn) buffer(ctx context.Context, data []byte) (*pool.Buf, error) {
 	}
 	b, err := c.pool.TryGet(size)
 	if errors.Is(err, pool.ErrExhausted) {
+		c.memoryStalls.Add(1)
 		if err := c.awaitSends(ctx); err != nil {
 			return nil, err
 		}
@@ -134,6 +135,7 @@ func (c *Conn) takeCredit(ctx context.Context) error {
 		s.reserved++
 		return nil
 	}
+	c.stats.CreditStalls++
 	w := c.getWaiter()
 	s.waiting.Push(w)
 	err := c.wait(ctx, w)

@@ -203,7 +203,7 @@ func TestBorrowAndClose(t *testing.T) {
 	if err := p.Close(); err != nil { // waits for the deregistration
 		t.Error(err)
 	}
-	if s := p.Stats(); s != (pool.Stats{}) {
+	if s := use(p); s != (pool.Stats{}) {
 		t.Errorf("Stats() = %+v, want nothing", s)
 	}
 }

@@ -81,6 +81,7 @@ func (p *Pool) popCached(class, n int) *Buf {
 // handed counts a Buf of n bytes in use.
 func (p *Pool) handed(b *Buf, n int) {
 	p.inUse += b.block()
+	p.gets++
 	b.next, b.n = nil, n
 	b.refs.Store(1)
 }
@@ -113,6 +114,7 @@ func (p *Pool) get(ctx context.Context, n int, mayWait bool) (*Buf, error) {
 		return nil, p.opError(fmt.Errorf("%d bytes, MaxBytes is %d: %w", n, p.max, ErrExhausted))
 	}
 	w := p.waiters.push(n)
+	p.waits++
 	p.mu.Unlock()
 	return p.wait(ctx, w)
 }
@@ -368,6 +370,7 @@ func (p *Pool) grow(n int, g growth) (*Buf, error) {
 		return nil, err
 	}
 	p.registered += g.size
+	p.registrations++
 	if p.closed {
 		p.mu.Unlock()
 		_ = p.deregister(s) // the next Close tries again

@@ -156,3 +156,10 @@ func canceled() context.Context {
 	cancel()
 	return ctx
 }
+
+// use returns the Stats of a pool without the counts.
+func use(p *pool.Pool) pool.Stats {
+	s := p.Stats()
+	s.Gets, s.Waits, s.Registrations = 0, 0, 0
+	return s
+}

@@ -56,6 +56,10 @@ type Stats struct {
 	Registered int // bytes of memory regions
 	InUse      int // bytes of Bufs, rounded up to their size classes
 	Waiting    int // waiting calls of Get
+	// The following fields count since the pool was made.
+	Gets          uint64 // Bufs that were handed out
+	Waits         uint64 // calls of Get that waited
+	Registrations uint64 // memory regions that were registered
 }
 
 // Pool is registered memory of a PD, from which Get takes pieces. Its methods may be called
@@ -71,19 +75,22 @@ type Pool struct {
 
 	closing sync.Mutex // serializes Close
 
-	mu         sync.Mutex // guards the following fields
-	cache      []*Buf     // freed blocks that are not merged, by class. Empty if a Get waits
-	cached     int        // blocks in cache
-	slabs      []*slab
-	spare      *Buf // Bufs without a block
-	registered int  // bytes, including slabs that are being registered
-	inUse      int
-	waiters    waitQueue
-	growing    int // slabs that are being registered
-	closed     bool
-	freed      []*slab           // idle slabs of the closed pool, for the goroutine of deregisterLater
-	ended      chan struct{}     // closed when that goroutine ends. Nil if none runs
-	live       map[*Buf]struct{} // handed out. Debug mode only
+	mu            sync.Mutex // guards the following fields
+	cache         []*Buf     // freed blocks that are not merged, by class. Empty if a Get waits
+	cached        int        // blocks in cache
+	slabs         []*slab
+	spare         *Buf // Bufs without a block
+	registered    int  // bytes, including slabs that are being registered
+	inUse         int
+	gets          uint64
+	waits         uint64
+	registrations uint64
+	waiters       waitQueue
+	growing       int // slabs that are being registered
+	closed        bool
+	freed         []*slab           // idle slabs of the closed pool, for the goroutine of deregisterLater
+	ended         chan struct{}     // closed when that goroutine ends. Nil if none runs
+	live          map[*Buf]struct{} // handed out. Debug mode only
 }
 
 // hugePage returns the size of a huge page, 0 if there are none.
@@ -130,6 +137,7 @@ func newDMABuf(pd *verbs.PD, fd int, offset, length uint64, cfg Config, debug bo
 		return fail("%w", err)
 	}
 	p.slabs = []*slab{newSlab(mr, true, debug)}
+	p.registrations = 1
 	p.registered = p.max
 	return p, nil
 }
@@ -178,7 +186,7 @@ func (p *Pool) PD() *verbs.PD { return p.pd }
 func (p *Pool) Stats() Stats {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return Stats{Registered: p.registered, InUse: p.inUse, Waiting: p.waiters.n}
+	return Stats{Registered: p.registered, InUse: p.inUse, Waiting: p.waiters.n, Gets: p.gets, Waits: p.waits, Registrations: p.registrations}
 }
 
 func (p *Pool) errClosed() error { return p.opError(net.ErrClosed) }

@@ -50,6 +50,9 @@ type link struct {
 	broken bool
 	// freed is set when the memory of the connection has been freed.
 	freed bool
+	stats Stats // without Conn
+	// stalled is set while data waits for credits.
+	stalled bool
 	// wakeRead and wakeWrite make unlock wake the reader and the writer.
 	wakeRead, wakeWrite bool
 }

@@ -69,6 +69,9 @@ func (l *link) handle(m *inflight.Message, err error) {
 	if err == nil {
 		err = l.take(&f)
 	}
+	if err == nil {
+		l.stats.Received.Add(uint64(f.length))
+	}
 	if err != nil || f.length == 0 || l.recv.shut {
 		m.Free()
 	} else {

@@ -122,6 +122,7 @@ func (l *link) pump() {
 		case s.inFlight < maxSends+controlSends && s.credits() >= 1 && l.recv.due():
 			l.post(&frame{}, nil, 0)
 		default:
+			l.countStall()
 			return
 		}
 	}
@@ -130,6 +131,7 @@ func (l *link) pump() {
 // sendData sends the next data. The caller holds the lock.
 func (l *link) sendData() {
 	s := &l.send
+	l.stalled = false
 	var f frame
 	var buf *pool.Buf
 	from := 0
@@ -162,6 +164,7 @@ func (l *link) post(f *frame, buf *pool.Buf, from int) {
 	}
 	s.greeting, s.confirm = false, false
 	s.sent++
+	l.stats.Sent.Add(uint64(f.length))
 	f.sent, f.granted = s.sent, r.granted()
 	r.announced, r.owed = f.granted, 0
 	o := s.outgoing
@@ -279,6 +282,7 @@ func (l *link) awaitMemory() {
 		return
 	}
 	s.awaiting = true
+	l.stats.MemoryStalls++
 	ctx, cancel := context.WithCancel(context.Background())
 	s.cancel = cancel
 	go func() {

@@ -18,6 +18,12 @@ type Interfaces interface {
 	Interfaces() ([]Interface, error)
 }
 
+// PortCounters is an optional method of a [Kernel]. System has it.
+type PortCounters interface {
+	// PortCounters returns the counters of a port, by the names of the driver.
+	PortCounters(d DeviceInfo, port int) (map[string]uint64, error)
+}
+
 // Interface is a network interface, which GIDs name by its index.
 type Interface struct {
 	Index int

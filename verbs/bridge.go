@@ -11,6 +11,7 @@ import (
 func init() {
 	bridge.Functions = &bridge.Verbs[*Host, *Device, *QP, *CQ, *SRQ, *WC]{
 		OpenIndex:   (*Host).openIndex,
+		HostValue:   (*Host).cmValue,
 		MarkRemoved: func(d *Device) { d.remove() },
 		Closed:      func(q *QP) context.Context { return q.gone.context() },
 		Attach:      (*QP).attach,

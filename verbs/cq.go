@@ -55,7 +55,9 @@ type CQ struct {
 	spin       spin
 	hook       cdev.Hook // of the wait that reads the channel
 	overrun    atomic.Bool
-	empty      atomic.Uint32 // counts the polls that found nothing
+	empty      atomic.Uint64 // counts the polls that found nothing
+	waits      atomic.Uint64 // counts the waits that found nothing in their first poll
+	wakeups    atomic.Uint64 // counts the events of the CQ
 	starvation cdev.StarvationProbe
 
 	dispatch dispatcher
@@ -143,7 +145,11 @@ func (d *Device) newCQ(cfg CQConfig, options any, ch *CompChannel) (*CQ, error) 
 
 // forget removes the CQ from its channel, and its events from the CQ.
 func (c *CQ) forget() error {
-	c.dev.objects.remove(c.handle)
+	if c.p != nil {
+		c.dev.removeCounted(c.handle, c)
+	} else {
+		c.dev.objects.remove(c.handle)
+	}
 	if c.ch == nil {
 		return nil
 	}

@@ -29,9 +29,10 @@ type deviceContext struct {
 	gone    atomic.Bool   // likewise
 	fatal   atomic.Bool   // it was removed because it reported a fatal error
 
-	objects objects
-	closing closing
-	events  events
+	objects     objects
+	closedStats closedStats
+	closing     closing
+	events      events
 
 	refs int // guarded by host.mu; 0: the context is closed or closing
 
@@ -105,6 +106,7 @@ func (s *deviceContext) unref() error {
 	last := s.refs == 0
 	if last {
 		s.host.forget(s)
+		s.host.keepStats(s)
 	}
 	s.host.mu.Unlock()
 	if !last {

@@ -44,8 +44,13 @@ type Host struct {
 	once   sync.Once
 	traced uverbs.Kernel // Kernel or its default, with tracing. Set by once
 
-	mu   sync.Mutex
-	open []*deviceContext // newest first: an older device may have had the same name, and another one now
+	cmOnce  sync.Once
+	cmState any // of bridge.Verbs.HostValue. Set by cmOnce
+
+	mu          sync.Mutex
+	contexts    []*deviceContext        // with references
+	closedStats map[string]*DeviceStats // counts of contexts without references, by device
+	open        []*deviceContext        // newest first, because an older device may have had the name of a newer one
 }
 
 var defaultHost = sync.OnceValue(func() *Host {
@@ -84,6 +89,12 @@ func (h *Host) Devices() ([]DeviceInfo, error) {
 // *NodeError or a *NoProviderError. The caller closes the device.
 func (h *Host) Open(name string) (*Device, error) {
 	return h.find(name, func(d *DeviceInfo) bool { return d.Name == name })
+}
+
+// cmValue is bridge.Verbs.HostValue.
+func (h *Host) cmValue(create func() any) any {
+	h.cmOnce.Do(func() { h.cmState = create() })
+	return h.cmState
 }
 
 // openIndex is bridge.Verbs.OpenIndex.
@@ -142,6 +153,7 @@ func (h *Host) openLocked(info DeviceInfo) (*Device, error) {
 		return nil, &OpError{Op: "open", Object: info.Name, Err: fileLimitError(err)}
 	}
 	h.open = slices.Insert(h.open, 0, s)
+	h.contexts = append(h.contexts, s)
 	return &Device{deviceContext: s}, nil
 }
 

@@ -74,6 +74,19 @@ func (o *objects) cqsOf(ch *CompChannel) []*CQ {
 	return cqs
 }
 
+// complete returns the objects whose creation has returned.
+func (o *objects) complete() []any {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	all := make([]any, 0, len(o.all))
+	for handle, object := range o.all {
+		if !slices.Contains(o.making, handle) {
+			all = append(all, object)
+		}
+	}
+	return all
+}
+
 // findMade is find of an object that others may use. The kernel's first event of an object may come
 // before its creation has returned. Then findMade waits for that.
 func (o *objects) findMade(handle uint64) any {

@@ -251,7 +251,7 @@ func (q *QP) Close() error {
 	}
 	q.mu.Lock()
 	q.gone.end()
-	dev.objects.remove(q.handle)
+	dev.removeCounted(q.handle, q)
 	q.leak.Done()
 	q.pd.closeRefused()
 	return q.opError("destroy", errors.Join(q.dropParents(), q.closeOwned()))

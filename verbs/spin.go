@@ -18,6 +18,7 @@ type spin struct {
 	max     atomic.Int64  // nanoseconds; 0: never poll
 	mean    atomic.Int64  // of the latest waits, nanoseconds
 	skipped atomic.Uint32 // waits that did not poll because of mean
+	hits    atomic.Uint64 // counts the waits that found a completion
 }
 
 // spinAgain is the number of waits of which one polls in spite of the mean.
@@ -51,6 +52,9 @@ func (s *spin) poll(cq *CQ, l *leader, start time.Time, wcs []WC) (int, error) {
 	}
 	for i := 1; ; i++ {
 		if n, err := cq.poll(wcs, l); n > 0 || err != nil {
+			if n > 0 {
+				s.hits.Add(1)
+			}
 			if slow {
 				s.mean.Store(int64(time.Since(start))) // without a wake-up
 			}

@@ -72,6 +72,7 @@ func (c *CQ) wait(ctx context.Context, wcs []WC, l *leader) (n int, err error) {
 	case c.overrun.Load():
 		return c.pollAfterOverrun(wcs, l)
 	}
+	c.waits.Add(1)
 	start := c.spin.start()
 	defer c.spin.learn(start)
 	if n, err = c.spin.poll(c, l, start, wcs); n > 0 || err != nil {
@@ -264,6 +265,7 @@ func (ch *CompChannel) eventOf(handle uint64) *CQ {
 
 // eventOf records that an event of this CQ was read.
 func (c *CQ) eventRead() {
+	c.wakeups.Add(1)
 	c.armMu.Lock()
 	defer c.armMu.Unlock()
 	c.disarmed()

@@ -18,6 +18,8 @@ type Verbs[H, D, Q, C, S, W any] struct {
 	// *DeviceRemovedError, but Close of its objects succeeds. The context is closed at once,
 	// because the kernel's removal may wait for that. It may be called more than once.
 	MarkRemoved func(D)
+	// HostValue returns the object that package cm keeps for a Host. The first call creates it.
+	HostValue func(h H, create func() any) any
 	// Closed returns a context that ends with the channel of QP.Done.
 	Closed func(Q) context.Context
 	// Attach returns the object that belongs to a QP. The first call creates it, and its Watch is

@@ -46,13 +46,16 @@ func (s *sendQueue) build(wr *provider.SendWR, cur, n uint32) uint32 {
 		put64(unsafe.Add(wqe, 24), uint64(wr.RKey)<<32)
 		seg, ds = unsafe.Add(wqe, 2*segment), 2
 	}
+	bytes := uint32(0)
 	if len(sg) == 1 && int32(sg[0].Length) > 0 {
-		putData(seg, sg[0].Length, sg[0].LKey, sg[0].Addr)
+		bytes = sg[0].Length
+		putData(seg, bytes, sg[0].LKey, sg[0].Addr)
 		ds++
 	} else if len(sg) != 0 {
 		return s.buildMany(wr, cur, n)
 	}
 	s.control(wqe, wr, op, cur, ds)
+	s.tally(wr.Opcode, uint64(bytes))
 	e := (*pendingWR)(unsafe.Add(unsafe.Pointer(s.pending), uintptr(at)*unsafe.Sizeof(pendingWR{})))
 	e.id = wr.ID
 	storeRelease(&e.head, s.head+n)
@@ -80,6 +83,7 @@ func (s *sendQueue) buildMany(wr *provider.SendWR, cur, n uint32) uint32 {
 		return 0
 	}
 	s.control(wqe, wr, op, cur, ds)
+	s.tally(wr.Opcode, bytesOf(wr, op.kind))
 	e := s.entry(cur)
 	e.id = wr.ID
 	storeRelease(&e.head, s.head+n)
@@ -102,6 +106,7 @@ func (s *sendQueue) buildInline(wr *provider.SendWR, cur, n uint32) uint32 {
 	}
 	ds += s.putInline(seg, data)
 	s.control(wqe, wr, op, cur, ds)
+	s.tally(wr.Opcode, uint64(len(data)))
 	e := s.entry(cur)
 	e.id = wr.ID
 	storeRelease(&e.head, s.head+n)

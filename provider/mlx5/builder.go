@@ -28,6 +28,7 @@ func (q *QP) BatchWrite(id uint64, local provider.SGE, remote provider.RemoteMem
 	w[3] = be64(uint64(remote.RKey) << 32)
 	w[4] = be64(uint64(local.Length)<<32 | uint64(local.LKey))
 	w[5] = be64(local.Addr)
+	s.tally(provider.OpWrite, uint64(local.Length))
 	s.record(id, at, cur+1)
 	return nil
 }
@@ -45,6 +46,7 @@ func (q *QP) BatchSend(id uint64, local provider.SGE, flags provider.SendFlags) 
 	w[1] = s.flags[flags&7]
 	w[2] = be64(uint64(local.Length)<<32 | uint64(local.LKey))
 	w[3] = be64(local.Addr)
+	s.tally(provider.OpSend, uint64(local.Length))
 	s.record(id, at, cur+1)
 	return nil
 }
@@ -61,6 +63,7 @@ func (q *QP) BatchSendInline(id uint64, data []byte, flags provider.SendFlags) e
 	ds := 1 + s.putInline(unsafe.Pointer(&w[2]), data)
 	w[0] = be64(s.fast.send + uint64(ds) + uint64(uint16(cur))<<40)
 	w[1] = s.flags[flags&7]
+	s.tally(provider.OpSend, uint64(len(data)))
 	s.record(id, at, cur+(ds+3)>>2)
 	return nil
 }
@@ -79,6 +82,7 @@ func (q *QP) BatchWriteInline(id uint64, data []byte, remote provider.RemoteMemo
 	w[1] = s.flags[flags&7]
 	w[2] = be64(remote.Addr)
 	w[3] = be64(uint64(remote.RKey) << 32)
+	s.tally(provider.OpWrite, uint64(len(data)))
 	s.record(id, at, cur+(ds+3)>>2)
 	return nil
 }

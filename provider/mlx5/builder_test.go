@@ -25,6 +25,7 @@ func TestBuilder(t *testing.T) {
 	two, devTwo := r.qp(cfg)
 	two.sq.setNum(one.num)
 	rnd := rand.New(rand.NewPCG(1, 2))
+	var want provider.QPStats
 	for round := range 2000 {
 		if round%3 == 0 {
 			discard(t, rnd, one, two)
@@ -52,6 +53,13 @@ func TestBuilder(t *testing.T) {
 			t.Fatalf("round %d: rings differ:\n% x\n% x", round, devOne.SQ, devTwo.SQ)
 		}
 		// The two registers may be in one page.
+		want.Doorbells++
+		for i := range wrs {
+			want.Sends[wrs[i].Opcode].Add(sizeOf(&wrs[i]))
+		}
+		if a, b := one.Stats(), two.Stats(); a != want || b != want {
+			t.Fatalf("round %d: QP.Stats = %+v and %+v, want %+v", round, a, b, want)
+		}
 		if a, b := registerOf(one), registerOf(two); !bytes.Equal(a, b) {
 			t.Fatalf("round %d: registers differ:\n% x\n% x", round, a, b)
 		}
@@ -63,6 +71,15 @@ func TestBuilder(t *testing.T) {
 		storeRelease(&one.sq.tail, one.sq.head)
 		storeRelease(&two.sq.tail, two.sq.head)
 	}
+}
+
+// sizeOf returns the bytes of a request that is neither an atomic nor a packet.
+func sizeOf(wr *provider.SendWR) uint64 {
+	n := uint64(len(wr.InlineData))
+	for i := range wr.SGList {
+		n += uint64(wr.SGList[i].Length)
+	}
+	return n
 }
 
 // discard builds the same request on both QPs, and discards it.

@@ -113,6 +113,7 @@ func (s *sendQueue) buildTo(wr *provider.SendWR, cur, n uint32, to target) uint3
 	}
 	put64(unsafe.Add(ctrl, 8), second)
 	put64(ctrl, uint64(uint16(cur))<<40|uint64(op.code)<<32|uint64(s.num|w.ds))
+	s.tally(wr.Opcode, bytesOf(wr, op.kind))
 	e := s.entry(cur)
 	e.id = wr.ID
 	storeRelease(&e.head, s.head+n)

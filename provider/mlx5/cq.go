@@ -26,20 +26,21 @@ type CQ struct {
 	copying  bool  // a poll of an unlocked CQ holds the lock (lockToCopy)
 	fast     uint8 // kind of the last completion
 	shift    uint8
-	log      uint8          // logarithm of the number of entries.
-	mask     uint32         // number of entries - 1
-	ring     unsafe.Pointer // the last 64 bytes of the first entry
-	ci       uint32         // consumer index, never masked. Stored shared, for Arm.
-	index    uint32         // user index of qp or srq, noIndex for none
-	qp       *QP            // whose completion was the last.
-	srq      *SRQ           // of XRC, whose completion was the last
-	bell     *uint32        // doorbell record of the consumer index
-	err      error          // why nothing can be polled any more
-	added    []addition     // added by the provider. Polls return these first
-	region   *mem.Region    // of ring. nil after Close
-	left     []*mem.Region  // rings before Resize that the device may still write to
-	entries  int            // that fit
-	ethernet bool           // the device's ports are Ethernet
+	log      uint8             // logarithm of the number of entries.
+	mask     uint32            // number of entries - 1
+	ring     unsafe.Pointer    // the last 64 bytes of the first entry
+	ci       uint32            // consumer index, never masked. Stored shared, for Arm.
+	index    uint32            // user index of qp or srq, noIndex for none
+	qp       *QP               // whose completion was the last.
+	srq      *SRQ              // of XRC, whose completion was the last
+	bell     *uint32           // doorbell record of the consumer index
+	err      error             // why nothing can be polled any more
+	added    []addition        // added by the provider. Polls return these first
+	counts   provider.CQCounts // of the polled completions
+	region   *mem.Region       // of ring. nil after Close
+	left     []*mem.Region     // rings before Resize that the device may still write to
+	entries  int               // that fit
+	ethernet bool              // the device's ports are Ethernet
 
 	ctx         *Context
 	handle      uint32
@@ -158,6 +159,7 @@ func (c *CQ) take(wcs []provider.WC, n int) int {
 		switch c.other(c.ci, e, last, &wcs[n]) {
 		case took:
 			storeRelease(&c.ci, c.ci+1)
+			c.count(&wcs[n])
 			switch n++; c.fast {
 			case fastSend:
 				n += c.requests(wcs[n:])

@@ -69,6 +69,7 @@ func (c *CQ) requests(wcs []provider.WC) int {
 		n++
 	}
 	if n > 0 {
+		add(&c.counts.Completions[provider.WCSuccess], uint64(n))
 		storeRelease(&s.tail, tail)
 		storeRelease(&c.ci, ci)
 	}
@@ -82,7 +83,7 @@ func (c *CQ) receives(wcs []provider.WC) int {
 	r := &q.rq
 	ci, index, log, mask, shift, ring := c.ci, c.index, c.log&31, c.mask, c.shift&31, c.ring
 	tail := r.tail
-	n := 0
+	n, bytes := 0, uint64(0)
 	for n < len(wcs) {
 		e := unsafe.Add(ring, uintptr(ci&mask)<<shift)
 		last := lastWord(e)
@@ -108,11 +109,15 @@ func (c *CQ) receives(wcs []provider.WC) int {
 		if r.checksums {
 			w.Flags |= checksumsRight(e)
 		}
+		bytes += uint64(w.ByteLen)
 		tail++
 		ci++
 		n++
 	}
 	if n > 0 {
+		add(&c.counts.Completions[provider.WCSuccess], uint64(n))
+		add(&c.counts.Received.Operations, uint64(n))
+		add(&c.counts.Received.Bytes, bytes)
 		storeRelease(&r.tail, tail)
 		storeRelease(&c.ci, ci)
 	}

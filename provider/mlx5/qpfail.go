@@ -194,6 +194,7 @@ func (c *CQ) takeAdded(wcs []provider.WC, n int) int {
 // nextAdded removes the oldest completion of c.added, which is not empty.
 func (c *CQ) nextAdded() Completion {
 	w := c.added[0].Completion
+	c.count(&w.WC)
 	if c.added = c.added[1:]; len(c.added) == 0 {
 		c.added = nil
 	}

@@ -25,6 +25,7 @@ type recvQueue struct {
 	max    uint32         // receives that fit
 	head   uint32         // receives ever posted. Pollers also load it
 	seen   uint32         // tail when it was last read
+	posted uint64         // counts the receives since the queue was made
 	bell   *uint32        // doorbell record
 	// mute keeps the record as it is: a raw packet QP before RTR would take
 	// packets.
@@ -78,6 +79,7 @@ func (q *recvQueue) post(wrs []provider.RecvWR) (int, error) {
 	}
 	if n > 0 {
 		storeRelease(&q.head, head)
+		add(&q.posted, uint64(n))
 		if !q.mute {
 			q.publish()
 		}

@@ -123,9 +123,20 @@ func (r *replayer) post(rec *vector.Record, q *qp) (int, error) {
 
 // give posts a list with PostSend or as a batch.
 func (r *replayer) give(q provider.QP, wrs []provider.SendWR) (n int, err error) {
+	before := q.(provider.QPCounter).Stats()
+	defer func() { r.compareCounts(q, before, wrs[:n]) }()
 	if !r.batch {
 		return q.PostSend(wrs)
 	}
+	// A discarded batch does not count.
+	q.BatchBegin()
+	for i := range wrs {
+		if q.BatchAdd(&wrs[i]) != nil {
+			break
+		}
+	}
+	q.BatchDiscard()
+	r.compareCounts(q, before, nil)
 	q.BatchBegin()
 	for i := range wrs {
 		if err = q.BatchAdd(&wrs[i]); err != nil {
@@ -137,6 +148,31 @@ func (r *replayer) give(q provider.QP, wrs []provider.SendWR) (n int, err error)
 		return 0, e
 	}
 	return n, err
+}
+
+// compareCounts checks that the QP has counted the posted requests since before.
+func (r *replayer) compareCounts(q provider.QP, before provider.QPStats, posted []provider.SendWR) {
+	want := before
+	for i := range posted {
+		wr := &posted[i]
+		n := uint64(len(wr.Header) + len(wr.InlineData))
+		for _, e := range wr.SGList {
+			switch {
+			case wr.InlineData != nil || wr.Opcode == provider.OpLocalInv || wr.Opcode == provider.OpBindMW:
+			case wr.Opcode != provider.OpCompareSwap && wr.Opcode != provider.OpFetchAdd:
+				n += uint64(e.Length)
+			case e.Length != 0:
+				n += 8
+			}
+		}
+		want.Sends[wr.Opcode].Add(n)
+	}
+	if len(posted) > 0 {
+		want.Doorbells++
+	}
+	if got := q.(provider.QPCounter).Stats(); got != want {
+		r.differ(r.current, "counts %+v, want %+v", got, want)
+	}
 }
 
 func (r *replayer) send(rec *vector.Record) {

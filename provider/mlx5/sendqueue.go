@@ -37,11 +37,13 @@ type sendQueue struct {
 	reg       *register
 	file      *uverbs.File
 	batch     batch
+	doorbells uint64 // counts the notifications of the device
 	transport transport
 	packets   packetLimits
 	fast      fastPath
-	flags     [8]uint64 // the second 8 bytes of a control segment as the device has them, by provider.SendFlags
-	tail      uint32    // counts the completed requests. Guarded by the lock of the CQ, loaded by posters atomically
+	flags     [8]uint64          // the second 8 bytes of a control segment as the device has them, by provider.SendFlags
+	counts    [16]provider.Count // counts the built requests by provider.SendOpcode
+	tail      uint32             // counts the completed requests. Guarded by the lock of the CQ, loaded by posters atomically
 }
 
 // block is a block of the ring as words.
@@ -207,6 +209,7 @@ func (s *sendQueue) publish(cur, n, last, ds uint32) {
 	s.cur, s.batch.start = cur, cur
 	s.batch.head = s.head + n
 	storeRelease(&s.head, s.batch.head)
+	add(&s.doorbells, 1)
 	r := s.reg
 	if r.shared {
 		s.publishShared(n, last, ds)
@@ -343,6 +346,7 @@ func (q *QP) BatchPost() error {
 	}
 	storeRelease(&s.head, b.head)
 	b.start = s.cur
+	add(&s.doorbells, 1)
 	at := b.last
 	wqe := unsafe.Add(s.buf, uintptr(at)*wqebb)
 	if blocks := r.blocks(n, wqeSize(wqe)); blocks > uintptr(s.mask+1-at) {
@@ -382,6 +386,7 @@ func (q *QP) BatchDiscard() {
 	for i := s.batch.start; i != s.cur; i++ {
 		// Otherwise the block would name a request that is posted later, with the ID of this one.
 		if e := s.entry(i); e.head-s.head < s.batch.head-s.head {
+			s.subtract(i)
 			storeRelease(&e.head, s.head+1<<31)
 		}
 	}

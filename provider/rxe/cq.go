@@ -38,6 +38,7 @@ type cq struct {
 	first    uverbs.Mapping  // the mapping of a CQ that was not resized
 	consumer uint32
 	broken   error // why the ring is not the kernel's
+	counts   provider.CQCounts
 }
 
 // CreateCQ makes a completion queue.
@@ -103,6 +104,9 @@ func (c *cq) Poll(wcs []provider.WC) (int, error) {
 	if n > 0 {
 		c.consumer = next
 		c.ring.StoreConsumer(next)
+	}
+	for i := range wcs[:n] {
+		c.counts.Add(&wcs[i])
 	}
 	c.mu.Unlock()
 	return n, nil

@@ -24,6 +24,7 @@ type recvQueue struct {
 	first    uverbs.Mapping  // the mapping of a queue that was not resized
 	producer uint32
 	maxSGE   int
+	posted   uint64 // counts the receives
 }
 
 // open maps the queue.
@@ -52,6 +53,7 @@ func (rq *recvQueue) post(wrs []provider.RecvWR) (int, error) {
 		}
 		n++
 	}
+	rq.posted += uint64(n)
 	if n > 0 {
 		rq.ring.StoreProducer(rq.producer)
 	}

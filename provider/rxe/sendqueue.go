@@ -29,6 +29,9 @@ type sendQueue struct {
 	changes   []windowChange // of the requests from published to producer.
 	all       opset          // of the type of queue pair and the device
 	ops       atomic.Uint32  // the opset of the currently allowed operations
+	doorbells uint64
+	counts    provider.SendCounts // of the built requests.
+	before    provider.SendCounts // counts at the beginning of the last batch
 }
 
 func (q *qp) PostSend(wrs []provider.SendWR) (int, error) {
@@ -66,6 +69,7 @@ func (q *qp) PostSend(wrs []provider.SendWR) (int, error) {
 // waits for the doorbell, which names the QP by its handle.
 func (q *qp) unlockAndRing() error {
 	q.ringing.Add(1)
+	q.sq.doorbells++
 	q.sq.mu.Unlock()
 	err := q.bell.Ring()
 	q.ringing.Done()
@@ -81,7 +85,7 @@ func (q *qp) publish() {
 
 // discard drops the built requests that are not published. The caller holds the lock.
 func (q *qp) discard() {
-	q.sq.producer = q.sq.published
+	q.sq.producer, q.sq.counts = q.sq.published, q.sq.before
 	if len(q.sq.changes) > 0 {
 		q.windows.undo(q.sq.changes)
 		q.sq.changes = q.sq.changes[:0]
@@ -163,6 +167,7 @@ func (q *qp) build(wr *provider.SendWR) error {
 		if err := q.buildGeneric(wqe, wr); err != nil {
 			return err
 		}
+		q.sq.counts[wr.Opcode].Add(length)
 		q.sq.producer = next
 		return nil
 	}
@@ -183,6 +188,7 @@ func (q *qp) build(wr *provider.SendWR) error {
 		wqe.DMA.NumSGE = uint32(len(sg))
 		putSGEs(ring.Tail[abi.RxeSGE](r, i, sendHeader, len(sg)), sg)
 	}
+	q.sq.counts[wr.Opcode].Add(length)
 	q.sq.producer = next
 	return nil
 }
@@ -243,7 +249,10 @@ func putSGEs(dst []abi.RxeSGE, sg []provider.SGE) {
 	}
 }
 
-func (q *qp) BatchBegin() { q.sq.mu.Lock() }
+func (q *qp) BatchBegin() {
+	q.sq.mu.Lock()
+	q.sq.before = q.sq.counts
+}
 
 func (q *qp) BatchAdd(wr *provider.SendWR) error {
 	// A closed QP has no ring to build in.

@@ -32,6 +32,7 @@ type cq struct {
 	memory  uverbs.Mapping  // what mapping points to
 	get     uint32          // counts the completions taken
 	soft    softCompletions
+	counts  provider.CQCounts
 }
 
 // CreateCQ makes a completion queue.
@@ -89,6 +90,9 @@ func (c *cq) Poll(wcs []provider.WC) (int, error) {
 	n := c.take(wcs)
 	if c.file.Closed() {
 		return 0, net.ErrClosed
+	}
+	for i := range wcs[:n] {
+		c.counts.Add(&wcs[i])
 	}
 	return n, nil
 }

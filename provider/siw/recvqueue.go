@@ -23,6 +23,7 @@ type recvQueue struct {
 	put     uint32         // counts the receives posted
 	maxSGE  int
 	spare   uint32 // slots that stay empty: none of an SRQ, which is not flushed
+	posted  uint64 // counts the receives, including receives that were flushed at once
 }
 
 // open maps the queue.
@@ -51,6 +52,7 @@ func (q *qp) PostRecv(wrs []provider.RecvWR) (int, error) {
 			}
 		}
 	}
+	q.rq.posted += uint64(n)
 	q.rq.mu.Unlock()
 	if flush && n > 0 {
 		q.rq.cq.notify()

@@ -30,6 +30,9 @@ type sendQueue struct {
 	words     []uint32 // the control words of the requests from published to put.
 	ord       int      // limit of outstanding READs, -1 while unknown
 	quiet     bool     // a READ that completes without a WC may be outstanding
+	doorbells uint64
+	counts    provider.SendCounts // of the posted requests, and of an unfinished batch.
+	before    provider.SendCounts // counts at the beginning of the last batch
 }
 
 // open maps the queue.
@@ -60,12 +63,18 @@ func (q *qp) PostSend(wrs []provider.SendWR) (int, error) {
 		}
 	}
 	flushed, perr := q.publish()
+	full := errors.Is(perr, provider.ErrFull)
+	if !full {
+		for i := range wrs[:n] {
+			q.sq.count(&wrs[i])
+		}
+	}
 	q.sq.mu.Unlock()
 	if flushed {
 		q.sq.cq.notify()
 	}
 	switch {
-	case errors.Is(perr, provider.ErrFull):
+	case full:
 		return 0, perr
 	case perr != nil:
 		return n, perr
@@ -270,6 +279,7 @@ func (q *qp) publish() (flushed bool, err error) {
 	if n < uint32(sq.slots.Len()) && wqeValid(sq.slots.LoadWord(first-1)) {
 		return false, nil
 	}
+	sq.doorbells++
 	if err := q.bell.Ring(); !errors.Is(err, syscall.ENOTCONN) {
 		return false, err
 	}
@@ -318,14 +328,21 @@ func (sq *sendQueue) sweep(qp uint32) bool {
 	return true
 }
 
-func (q *qp) BatchBegin() { q.sq.mu.Lock() }
+func (q *qp) BatchBegin() {
+	q.sq.mu.Lock()
+	q.sq.before = q.sq.counts
+}
 
 func (q *qp) BatchAdd(wr *provider.SendWR) error {
 	// A closed QP has no queue to build in.
 	if err := q.usable(); err != nil {
 		return err
 	}
-	return q.build(wr)
+	if err := q.build(wr); err != nil {
+		return err
+	}
+	q.sq.count(wr)
+	return nil
 }
 
 func (q *qp) BatchPost() error {
@@ -334,6 +351,9 @@ func (q *qp) BatchPost() error {
 		return err
 	}
 	flushed, err := q.publish()
+	if errors.Is(err, provider.ErrFull) {
+		q.sq.counts = q.sq.before
+	}
 	q.sq.mu.Unlock()
 	if flushed {
 		q.sq.cq.notify()
@@ -345,6 +365,6 @@ func (q *qp) BatchDiscard() {
 	if q.sq.put != q.sq.published {
 		q.sq.quiet = true // the discarded requests may include the fence
 	}
-	q.sq.put = q.sq.published
+	q.sq.put, q.sq.counts = q.sq.published, q.sq.before
 	q.sq.mu.Unlock()
 }

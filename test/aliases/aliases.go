@@ -26,6 +26,7 @@ var Ours = map[string]bool{
 	"WCFlags": true, "WCError": true, "QPType": true, "QPState": true, "QPCap": true, "QPAttr": true, "QPAttrMask": true,
 	"AHAttr": true, "GlobalRoute": true, "SRQAttr": true, "SRQAttrMask": true, "GID": true, "MTU": true, "MigState": true,
 	"QPStateError": true, "PacketCaps": true, "ECE": true, "RemoteMemory": true, "AHHolder": true, "Features": true,
+	"Count": true, "SendCounts": true, "StatusCounts": true, "QPStats": true,
 }
 
 // source is one file of package provider.

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package inflight
+
+// Stats counts the operations of a Queue.
+type Stats struct {
+	Started uint64 // by Start, Go, Submit and Post
+	Failed  uint64 // completed with an error, or never posted
+	Pending int    // not completed
+	// RoomWaits counts the calls that waited for room in the send queue. ReadStalls counts how often
+	// requests waited because Config.MaxReads READs and atomics were in flight.
+	RoomWaits, ReadStalls uint64
+}
+
+// Stats returns the counts of the Queue.
+func (q *Queue) Stats() Stats {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	s := q.stats
+	s.Pending = q.used
+	return s
+}

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package stream
+
+import (
+	"purerdma/cm"
+	"purerdma/verbs"
+)
+
+// Stats counts the frames of a connection.
+type Stats struct {
+	// Sent and Received count the frames, and the bytes of data in them. A frame is a SEND. Frames
+	// without data grant credits.
+	Sent, Received verbs.Count
+	// CreditStalls counts how often data waited because the peer had granted no credit.
+	// MemoryStalls counts how often a Write waited for memory of the pool.
+	CreditStalls, MemoryStalls uint64
+	// Conn has the counts of the connection that carries the stream.
+	Conn cm.ConnStats
+}
+
+// Stats returns the counts of the connection.
+func (c *Conn) Stats() Stats {
+	c.l.mu.Lock()
+	s := c.l.stats
+	c.l.mu.Unlock()
+	s.Conn = c.l.conn.Stats()
+	return s
+}
+
+// countStall counts data that waits for credits, once until data is sent. The caller holds the lock.
+func (l *link) countStall() {
+	s := &l.send
+	if s.inFlight < maxSends && s.credits() < 2 && s.dataDue() && !l.stalled {
+		l.stalled = true
+		l.stats.CreditStalls++
+	}
+}
