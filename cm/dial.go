@@ -164,11 +164,7 @@ func (d *Dialer) ResolveAddr(ctx context.Context, ps PortSpace, dst Addr) (*Reso
 	if err != nil {
 		return fail(err.(*OpError).Err)
 	}
-	r, err := d.resolved(ctx, ch, ps, dst, options)
-	if err != nil {
-		ch.counters().dials.count(err)
-	}
-	return r, err
+	return d.resolved(ctx, ch, ps, dst, options)
 }
 
 // resolved resolves the address and the route on a channel, which it closes after an error.
@@ -182,6 +178,9 @@ func (d *Dialer) resolved(ctx context.Context, ch *EventChannel, ps PortSpace, d
 			return r, nil
 		}
 		id.Close()
+	}
+	if id == nil || !id.datagram() {
+		ch.counters().dials.count(err)
 	}
 	ch.Close()
 	return nil, err

@@ -123,7 +123,9 @@ func (p *pendingConn) Close() error {
 	if p.done.Load() {
 		return nil
 	}
-	p.countOutcome(rejected) // unless it has been answered
+	if p.phase.Load() == connNew {
+		p.countOutcome(rejected)
+	}
 	p.ep.id.ended.Store(true)
 	return p.ep.close()
 }

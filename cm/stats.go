@@ -121,8 +121,8 @@ func notAccepted(c *acceptCounters) *atomic.Uint64 { return &c.failed }
 
 // countOutcome counts the first outcome of a request for its listener and the Host.
 func (p *pendingConn) countOutcome(o outcome) {
-	if p.accepts == nil || p.outcome.Swap(true) {
-		return // not a request, or counted
+	if p.accepts == nil || p.ep.id.datagram() || p.outcome.Swap(true) {
+		return // no request for a connection, or counted
 	}
 	o(p.accepts).Add(1)
 	o(&p.ep.ch.counters().accepts).Add(1)
