@@ -29,7 +29,7 @@ type rig struct{}
 func newRig() *rig { return nil }
 func (r *rig) open(t *testing.T) { setUp(t) }
 func setUp(t *testing.T) { vmtest.Need(t) }
-func plain(t *testing.T) { plain(t) }
+func plain(t *testing.T) { plain(t); _ = vmtest.Host{} }
 var table = []func(*testing.T){setUp}`,
 	} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o644); err != nil {
