@@ -135,6 +135,7 @@ func TestEndlessList(t *testing.T) {
 func TestRequests(t *testing.T) {
 	counter := script{messages: []*request{message().addU32(abi.RDMA_NLDEV_ATTR_STAT_COUNTER_ID, 9)}}
 	empty := script{messages: []*request{message()}}
+	privileged := script{messages: []*request{message().addBool(abi.RDMA_NLDEV_SYS_ATTR_PRIVILEGED_QKEY_MODE, false)}}
 	const dev, port, forQPs = "0800010003000000", "0800030001000000", "08004b0013000000"
 	for _, tc := range []struct {
 		name   string
@@ -150,7 +151,7 @@ func TestRequests(t *testing.T) {
 		{"AddDevice", func(c *Conn) error { return c.AddDevice(3, "a", DeviceSMI) }, script{}, "1aA " + dev + "06000200610000000500630001000000"},
 		{"DeleteDevice", func(c *Conn) error { return c.DeleteDevice(3) }, script{}, "1bA " + dev},
 		{"SetSharedNetNS", func(c *Conn) error { return c.SetSharedNetNS(false) }, script{}, "07A 0500420000000000"},
-		{"SetPrivilegedQKey", func(c *Conn) error { return c.SetPrivilegedQKey(true) }, script{}, "07A 0500600001000000"},
+		{"SetPrivilegedQKey", func(c *Conn) error { return c.SetPrivilegedQKey(true) }, privileged, "07A 0500600001000000"},
 		{"HWCounters", func(c *Conn) error { _, err := c.HWCounters(3, 1); return err }, empty, "11 " + dev + port},
 		{"Counters", func(c *Conn) error { _, err := c.Counters(3, 1); return err }, empty, "11D " + dev + port + forQPs},
 		{"MRCounters", func(c *Conn) error { _, err := c.MRCounters(3); return err }, empty, "11D " + dev + "08004b0028000000"},
@@ -165,13 +166,21 @@ func TestRequests(t *testing.T) {
 		{"Uverbs", func(c *Conn) error { _, err := c.Uverbs(3); return err }, script{messages: []*request{message().addText(abi.RDMA_NLDEV_ATTR_CHARDEV_NAME, "u")}},
 			"0f " + dev + "0b0045007576657262730000"},
 	} {
-		c, s := fakeConn(tc.answer)
+		c, s := fakeConn(tc.answer, script{})
 		if err := tc.call(c); err != nil {
 			t.Errorf("%s: %v", tc.name, err)
 		}
-		if s.sent[0] != tc.want {
-			t.Errorf("%s sends %s, want %s", tc.name, s.sent[0], tc.want)
+		if last := s.sent[len(s.sent)-1]; last != tc.want {
+			t.Errorf("%s sends %s, want %s", tc.name, last, tc.want)
 		}
+	}
+}
+
+// TestPrivilegedQKeyOfOldKernels checks that nothing is changed if the kernel does not know the setting.
+func TestPrivilegedQKeyOfOldKernels(t *testing.T) {
+	c, s := fakeConn(script{messages: []*request{message()}})
+	if err := c.SetPrivilegedQKey(true); !errors.Is(err, errors.ErrUnsupported) || len(s.sent) != 1 {
+		t.Errorf("SetPrivilegedQKey(true) = %v after %d requests, want %v after 1", err, len(s.sent), errors.ErrUnsupported)
 	}
 }
 

@@ -239,7 +239,7 @@ func TestVMOwners(t *testing.T) {
 		t.Fatalf("QPs(): %v", err)
 	}
 	for _, q := range qps {
-		if mine(q.Owner) && q.State == rdmanl.QPRTS {
+		if mine(q.Owner) && (q.State == rdmanl.QPRTS || vmtest.Driver() == "siw") { // which reports no state
 			found["QP"]++
 		}
 	}
