@@ -16,7 +16,7 @@ import (
 )
 
 // TestSlowSilence loses every message of the server's host, and waits until the kernel's connection
-// manager gives up. That takes up to two minutes, so all cases wait at the same time: an unanswered
+// manager abandons its exchanges. That takes up to two minutes, so all cases wait at the same time: an unanswered
 // connect request, an unanswered disconnect, an unconfirmed acceptance and an unanswered look-up.
 func TestSlowSilence(t *testing.T) {
 	longtest.Need(t)

@@ -22,10 +22,10 @@ import (
 
 // Operations of random calls, which are the low bits of a tag.
 const (
-	randomReverse = iota // the answer is the data in reverse order
-	randomLent           // reverse
-	randomCount          // count, with the number of parts in the other bits of the tag
-	randomIgnored        // the request is freed without an answer, at some time
+	randomReverse = iota // The answer is the data in reverse order.
+	randomLent           // The same with lent memory.
+	randomCount          // The answer has several parts. The other bits of the tag are their number.
+	randomIgnored        // The request is freed without an answer, at some time.
 	randomKinds
 )
 
@@ -101,7 +101,7 @@ func serveRandom(c *msg.Conn) {
 	}
 }
 
-// callAtRandom makes one call, and cancels it perhaps. mem is a part of mr. It returns an error if the result is
+// callAtRandom makes one call, and possibly cancels it. mem is a part of mr. It returns an error if the result is
 // wrong.
 func callAtRandom(parent context.Context, c *msg.Conn, rng *rand.Rand, mem []byte, mr *verbs.MR) error {
 	ctx, cancel := context.WithCancel(parent)

@@ -19,7 +19,7 @@ const (
 	purerdma
 )
 
-// rstreams counts the servers. Each server has another port, because the kernel keeps a used port for some time.
+// The number of servers so far. Each server has another port, because the kernel keeps a used port for some time.
 var rstreams atomic.Int32
 
 // rstreamPort is the port before the port of the first server.

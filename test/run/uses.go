@@ -13,8 +13,8 @@ import (
 	"strings"
 )
 
-// onlyHere returns those of a package's tests that use nothing of internal/vmtest, directly or
-// through other declarations of the test files. They do the same on every kernel, so they run on
+// onlyHere returns the tests of a package that use nothing of internal/vmtest, directly or through
+// other declarations of the test files. Such tests do the same on every kernel, so they run on
 // this machine only. A test that calls a method counts as using all methods of that name, so some
 // tests run in the virtual machine without need.
 func onlyHere(p pkg, tests []string) ([]string, error) {

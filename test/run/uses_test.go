@@ -10,7 +10,7 @@ import (
 )
 
 // TestOnlyHere finds the tests that use vmtest directly, by a function, by a method, by a variable
-// and by a type, and leaves those that do not.
+// and by a type, and no others.
 func TestOnlyHere(t *testing.T) {
 	dir := t.TempDir()
 	for name, content := range map[string]string{
