@@ -90,7 +90,7 @@ func (n *node) closeBuffers() error {
 			time.Sleep(time.Millisecond)
 		}
 		err := p.Close()
-		if s := p.Stats(); s != (pool.Stats{}) {
+		if s := p.Stats(); s.Registered != 0 || s.InUse != 0 || s.Waiting != 0 {
 			err = errors.Join(err, fmt.Errorf("a closed pool has %+v", s))
 		}
 		errs = append(errs, err)
