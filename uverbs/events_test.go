@@ -107,18 +107,3 @@ func TestEventFilesFree(t *testing.T) {
 		t.Errorf("request after free = %+v, want no files", p.withFiles)
 	}
 }
-
-// TestEventFilesAllocate checks that creating a CQ does not allocate. Each connection may have
-// its own CQs on one channel.
-func TestEventFilesAllocate(t *testing.T) {
-	f := &File{t: answering{}}
-	cfg := CQConfig{Entries: 1, Channel: &CompChannel{dev: eventFD(t)}, Events: &AsyncChannel{dev: eventFD(t)}}
-	n := testing.AllocsPerRun(100, func() {
-		if _, err := f.CreateCQ(cfg, Driver{}); err != nil {
-			t.Fatalf("File.CreateCQ: %v", err)
-		}
-	})
-	if n >= 1 { // the race detector makes pools drop objects
-		t.Errorf("%v allocations, want 0", n)
-	}
-}
