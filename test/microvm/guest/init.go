@@ -110,6 +110,9 @@ func (g *guest) run() error {
 		return err
 	}
 	g.note("RDMA devices made")
+	if err := unlockMemory(); err != nil {
+		return err
+	}
 	g.setEnv()
 	if g.cfg.PCI {
 		if err := g.faults.serve(); err != nil {
@@ -124,6 +127,16 @@ func (g *guest) run() error {
 	}
 	unix.Sync()
 	g.kmsg.drain()
+	return nil
+}
+
+// unlockMemory removes the limit on locked memory, as a server's system administrator does. siw of
+// Linux 6.1 applies the limit to root, too.
+func unlockMemory() error {
+	none := unix.Rlimit{Cur: unix.RLIM_INFINITY, Max: unix.RLIM_INFINITY}
+	if err := unix.Setrlimit(unix.RLIMIT_MEMLOCK, &none); err != nil {
+		return fmt.Errorf("remove the limit on locked memory: %w", err)
+	}
 	return nil
 }
 
