@@ -89,7 +89,7 @@ func documentedErrs(t *testing.T) map[string][]string {
 	t.Helper()
 	file, err := parser.ParseFile(token.NewFileSet(), "event.go", nil, parser.ParseComments)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("parser.ParseFile: %v", err)
 	}
 	var doc string
 	for _, d := range file.Decls {

@@ -47,7 +47,7 @@ func TestMessageOfAClosedQP(t *testing.T) {
 		t.Fatalf("QP.Close() = %v", err)
 	}
 	if err := <-made; err != nil {
-		t.Fatal(err)
+		t.Fatalf("successor: %v", err)
 	}
 	next.check(t)
 }
@@ -62,7 +62,7 @@ func TestReceiverOfAClosedQP(t *testing.T) {
 	}
 	next, err := successor(s, old)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("successor: %v", err)
 	}
 	late, err := s.Receiver(old.qp)
 	if err != nil {

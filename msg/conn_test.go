@@ -467,11 +467,11 @@ func TestAllocations(t *testing.T) {
 		data := make([]byte, size)
 		once := func() {
 			if err := c.Send(ctx, 0, data); err != nil {
-				t.Fatal(err)
+				t.Fatalf("c.Send: %v", err)
 			}
 			m, err := c.Call(ctx, 0, data)
 			if err != nil {
-				t.Fatal(err)
+				t.Fatalf("c.Call: %v", err)
 			}
 			m.Free()
 		}

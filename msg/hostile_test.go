@@ -129,7 +129,7 @@ func TestViolations(t *testing.T) {
 		} {
 			raw, err := streamconntest.DialRaw(t, k, ln.Addr().String(), msg.Hello(4096, 8, 8))
 			if err != nil {
-				t.Fatal(err)
+				t.Fatalf("streamconntest.DialRaw: %v", err)
 			}
 			victim := accept(t, ln)
 			for _, b := range frames {
@@ -177,7 +177,7 @@ func TestWrongAnswers(t *testing.T) {
 	} {
 		raw, err := streamconntest.DialRaw(t, k, ln.Addr().String(), msg.Hello(4096, 8, 8))
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("streamconntest.DialRaw: %v", err)
 		}
 		victim := accept(t, ln)
 		done := make(chan struct{})
@@ -216,7 +216,7 @@ func TestWrongParts(t *testing.T) {
 	} {
 		raw, err := streamconntest.DialRaw(t, k, ln.Addr().String(), msg.Hello(4096, 8, 8))
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("streamconntest.DialRaw: %v", err)
 		}
 		victim := accept(t, ln)
 		r, err := victim.Stream(streamconntest.Deadline(t), &msg.Request{Parts: 2})
@@ -259,7 +259,7 @@ func FuzzPeer(f *testing.F) {
 	lc := msg.ListenConfig{Options: msg.Options{Slot: 512, Window: 6, Calls: 2}, CM: cm.ListenConfig{Host: k.Host()}}
 	ln, err := lc.Listen(f.Context(), "tcp", server)
 	if err != nil {
-		f.Fatal(err)
+		f.Fatalf("lc.Listen: %v", err)
 	}
 	defer ln.Close()
 	f.Add([]byte{2, 1, 0, 0, 0, 9, 0, 0, 0, 1, 1, 1, 0, 0, 3, 0, 0, 0, 3, 0, 0, 0, 0, 0, 0, 0, 0})
@@ -275,7 +275,7 @@ func FuzzPeer(f *testing.F) {
 	f.Fuzz(func(t *testing.T, script []byte) {
 		raw, err := streamconntest.DialRaw(t, k, ln.Addr().String(), msg.Hello(256, 3, 4))
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("streamconntest.DialRaw: %v", err)
 		}
 		raw.HandleMessages(func(m *inflight.Message, err error) {
 			if err == nil {

@@ -59,11 +59,11 @@ func rnrErrors(t *testing.T) (sum int64) {
 	for _, f := range files {
 		b, err := os.ReadFile(f)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("os.ReadFile: %v", err)
 		}
 		n, err := strconv.ParseInt(strings.TrimSpace(string(b)), 10, 64)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("strconv.ParseInt: %v", err)
 		}
 		sum += n
 	}

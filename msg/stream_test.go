@@ -127,7 +127,7 @@ func TestSlowStream(t *testing.T) {
 				t.Fatalf("Stream() = %v", err)
 			}
 			if err := takeAll(ctx, r, 20, 0); err != nil {
-				t.Error(err)
+				t.Errorf("takeAll: %v", err)
 			}
 			m, err := c.Call(ctx, 0, nil)
 			if err != nil {
@@ -144,7 +144,7 @@ func TestSlowStream(t *testing.T) {
 			t.Errorf("%d parts of the slow stream have arrived, want 3", n)
 		}
 		if err := takeAll(ctx, slow, 100, 2); err != nil {
-			t.Error(err)
+			t.Errorf("takeAll: %v", err)
 		}
 	})
 }

@@ -96,7 +96,7 @@ func TestWriteBuf(t *testing.T) {
 			}
 			buf, err := c.Pool().Copy(t.Context(), b)
 			if err != nil {
-				t.Fatal(err)
+				t.Fatalf("c.Pool().Copy: %v", err)
 			}
 			if err := c.WriteBuf(buf); err != nil {
 				t.Fatalf("WriteBuf: %v", err)

@@ -89,7 +89,7 @@ func TestViolations(t *testing.T) {
 	} {
 		raw, err := streamconntest.DialRaw(t, k, ln.Addr().String(), stream.Hello(0, 4096, 8))
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("streamconntest.DialRaw: %v", err)
 		}
 		victim := accept(t, ln)
 		for _, b := range frames {
@@ -128,13 +128,13 @@ func TestOverrun(t *testing.T) {
 	lc := stream.ListenConfig{CM: cm.ListenConfig{Host: k.Host()}}
 	ln, err := lc.Listen(t.Context(), "tcp", server)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("lc.Listen: %v", err)
 	}
 	defer ln.Close()
 	d := stream.Dialer{CM: cm.Dialer{Host: k.Host()}}
 	honest, err := d.DialContext(streamconntest.Deadline(t), "tcp", ln.Addr().String())
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("d.DialContext: %v", err)
 	}
 	defer streamconntest.Abort(honest.(*stream.Conn))
 	echo := accept(t, ln)
@@ -142,7 +142,7 @@ func TestOverrun(t *testing.T) {
 	for range 5 {
 		raw, err := streamconntest.DialRaw(t, k, ln.Addr().String(), stream.Hello(0, 4096, 8))
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("streamconntest.DialRaw: %v", err)
 		}
 		victim := accept(t, ln)
 		for sent := uint32(1); streamconntest.SendRaw(t, raw, stream.Frame(0, sent, 8, make([]byte, 1000))) == nil; sent++ {
@@ -162,7 +162,7 @@ func FuzzPeer(f *testing.F) {
 	lc := stream.ListenConfig{CM: cm.ListenConfig{Host: k.Host()}}
 	ln, err := lc.Listen(f.Context(), "tcp", server)
 	if err != nil {
-		f.Fatal(err)
+		f.Fatalf("lc.Listen: %v", err)
 	}
 	defer ln.Close()
 	f.Add([]byte{8, 1, 4, 0, 3, 2, 0, 1, 1, 0})
@@ -177,7 +177,7 @@ func FuzzPeer(f *testing.F) {
 	f.Fuzz(func(t *testing.T, script []byte) {
 		raw, err := streamconntest.DialRaw(t, k, ln.Addr().String(), stream.Hello(script0(script)&1, 256, 3+int(script0(script)>>4)))
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("streamconntest.DialRaw: %v", err)
 		}
 		victim := accept(t, ln)
 		served := make(chan struct{})

@@ -165,7 +165,7 @@ func (x *exchanger) echo(seed uint64, size int64) {
 	sent, received := sha256.New(), sha256.New()
 	req, err := http.NewRequestWithContext(ctx, "POST", x.url, io.TeeReader(streamconntest.Random(seed, size), sent))
 	if err != nil {
-		x.t.Error(err)
+		x.t.Errorf("http.NewRequestWithContext: %v", err)
 		return
 	}
 	res, err := x.client.Do(req)
@@ -204,7 +204,7 @@ func (x *exchanger) cancel(method, path string, body io.Reader) {
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, method, x.url+path, body)
 	if err != nil {
-		x.t.Error(err)
+		x.t.Errorf("http.NewRequestWithContext: %v", err)
 		return
 	}
 	time.AfterFunc(50*time.Millisecond, cancel)

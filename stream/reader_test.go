@@ -19,7 +19,7 @@ func TestVMReader(t *testing.T) {
 	const size = 100_000
 	want, err := io.ReadAll(streamconntest.Random(1, size))
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("io.ReadAll: %v", err)
 	}
 	inVM.run(t, func(ln net.Listener) func() {
 		return serveConn(t, ln, func(c net.Conn) {
@@ -37,7 +37,7 @@ func TestVMReader(t *testing.T) {
 				t.Fatalf("Write: %v", err)
 			}
 			if err := iotest.TestReader(streamconntest.OnlyReader(c), want); err != nil {
-				t.Error(err)
+				t.Errorf("iotest.TestReader: %v", err)
 			}
 		})
 	})

@@ -34,7 +34,7 @@ func (Calculator) Add(in [2]int, out *int) error {
 func callAdd(t *testing.T, n network) {
 	server := rpc.NewServer()
 	if err := server.Register(Calculator{}); err != nil {
-		t.Fatal(err)
+		t.Fatalf("server.Register: %v", err)
 	}
 	n.run(t, func(ln net.Listener) func() {
 		return serveConn(t, ln, func(c net.Conn) { server.ServeConn(c) })

@@ -131,7 +131,7 @@ func TestQuiet(t *testing.T) {
 func TestFallback(t *testing.T) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("net.Listen: %v", err)
 	}
 	defer ln.Close()
 	k := streamconntest.RXE(t)

@@ -62,7 +62,7 @@ func TestVMTransfer(t *testing.T) {
 			overRDMA(t, 2*size, func() {
 				conn, err := d.DialContext(streamconntest.Deadline(t), "tcp", ln.Addr().String())
 				if err != nil {
-					t.Fatal(err)
+					t.Fatalf("d.DialContext: %v", err)
 				}
 				c, s := conn.(*stream.Conn), accept(t, ln)
 				defer streamconntest.Abort(c)
@@ -79,12 +79,12 @@ func TestVMCloseAfterWrite(t *testing.T) {
 	for i := range 30 {
 		conn, err := d.DialContext(streamconntest.Deadline(t), "tcp", ln.Addr().String())
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("d.DialContext: %v", err)
 		}
 		s := accept(t, ln)
 		want := bytes.Repeat([]byte{byte(i)}, i*5000)
 		if _, err := conn.Write(want); err != nil {
-			t.Fatal(err)
+			t.Fatalf("conn.Write: %v", err)
 		}
 		if err := conn.Close(); err != nil {
 			t.Errorf("Close: %v", err)

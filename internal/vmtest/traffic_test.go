@@ -26,7 +26,7 @@ func TestTCPSockets(t *testing.T) {
 	before := tcpSockets(t)
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("net.Listen: %v", err)
 	}
 	defer ln.Close()
 	if got := tcpSockets(t); len(got) != len(before)+1 {

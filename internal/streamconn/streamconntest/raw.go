@@ -29,7 +29,7 @@ func SendRaw(t testing.TB, conn *cm.Conn, b []byte) error {
 	t.Helper()
 	buf, err := conn.Pool().Copy(Deadline(t), append(b[:len(b):len(b)], 0)) // memory for an empty message
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("conn.Pool().Copy: %v", err)
 	}
 	op, err := conn.StartSend(Deadline(t), buf.Slice(0, len(b)), buf)
 	if err != nil {
@@ -43,7 +43,7 @@ func ListenRaw(t testing.TB, k *cmtest.Kernel) string {
 	t.Helper()
 	ln, err := (&cm.ListenConfig{Host: k.Host()}).Listen(t.Context(), "tcp", "10.0.0.1:0")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("cm.ListenConfig.Listen: %v", err)
 	}
 	over := make(chan struct{})
 	go func() {

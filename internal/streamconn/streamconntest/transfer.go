@@ -91,7 +91,7 @@ func Reader(t *testing.T, c, s Conn) {
 		c.Close()
 	}()
 	if err := iotest.TestReader(OnlyReader(s), want); err != nil {
-		t.Error(err)
+		t.Errorf("iotest.TestReader: %v", err)
 	}
 }
 
@@ -160,10 +160,10 @@ func Allocations(t *testing.T, c, s Conn) {
 	buf := make([]byte, 100)
 	once := func() {
 		if _, err := c.Write(buf); err != nil {
-			t.Fatal(err)
+			t.Fatalf("c.Write: %v", err)
 		}
 		if _, err := io.ReadFull(c, buf); err != nil {
-			t.Fatal(err)
+			t.Fatalf("io.ReadFull: %v", err)
 		}
 	}
 	for range 100 {
