@@ -22,7 +22,7 @@ func BenchmarkGet(b *testing.B) {
 			for b.Loop() {
 				buf, err := p.Get(ctx, n)
 				if err != nil {
-					b.Fatal(err)
+					b.Fatalf("p.Get: %v", err)
 				}
 				buf.Free()
 			}
@@ -33,7 +33,7 @@ func BenchmarkGet(b *testing.B) {
 			for pb.Next() {
 				buf, err := p.Get(ctx, 4096)
 				if err != nil {
-					b.Error(err)
+					b.Errorf("p.Get: %v", err)
 					return
 				}
 				buf.Free()
@@ -55,7 +55,7 @@ func BenchmarkGetMixed(b *testing.B) {
 		}
 		buf, err := p.Get(ctx, n)
 		if err != nil {
-			b.Fatal(err)
+			b.Fatalf("p.Get: %v", err)
 		}
 		buf.Free()
 	}

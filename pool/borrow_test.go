@@ -35,7 +35,7 @@ func borrow(t *testing.T, p *pool.Pool, b []byte) *pool.Buf {
 	t.Helper()
 	buf, err := p.Borrow(deadline(t), b)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("p.Borrow: %v", err)
 	}
 	if !bytes.Equal(buf.Bytes(), b) || buf.Len() != len(b) || int(buf.SGE().Length) != len(b) {
 		t.Errorf("Borrow() = %d bytes with the SGE %+v, want the %d bytes of its argument", buf.Len(), buf.SGE(), len(b))
@@ -56,7 +56,7 @@ func TestCopy(t *testing.T) {
 		msg := []byte("hello")
 		buf, err := p.Copy(deadline(t), msg)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("p.Copy: %v", err)
 		}
 		defer buf.Free()
 		clear(msg)
@@ -122,7 +122,7 @@ func TestBorrow(t *testing.T) {
 
 		mapped, err := unix.Mmap(-1, 0, 1<<20, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("unix.Mmap: %v", err)
 		}
 		defer unix.Munmap(mapped)
 		for name, mem := range map[string][]byte{"small": b[:256<<10-1], "mapped": mapped[:300<<10], "a global variable": global[:300<<10]} {
@@ -162,7 +162,7 @@ func TestBorrowWithoutRoom(t *testing.T) {
 	}
 	used.Free()
 	if r := <-wait; r.err != nil {
-		t.Fatal(r.err)
+		t.Fatalf("p.Get: %v", r.err)
 	} else {
 		r.b.Free()
 	}
@@ -191,7 +191,7 @@ func TestBorrowAndClose(t *testing.T) {
 	used := borrow(t, p, b)
 	borrow(t, p, make([]byte, 300<<10)).Free()
 	if err := p.Close(); err != nil {
-		t.Fatal(err)
+		t.Fatalf("p.Close: %v", err)
 	}
 	if s := p.Stats(); s.Registered != len(b) {
 		t.Errorf("Stats() = %+v, want the memory in use", s)
@@ -201,7 +201,7 @@ func TestBorrowAndClose(t *testing.T) {
 	}
 	used.Free()
 	if err := p.Close(); err != nil { // waits for the deregistration
-		t.Error(err)
+		t.Errorf("p.Close: %v", err)
 	}
 	if s := use(p); s != (pool.Stats{}) {
 		t.Errorf("Stats() = %+v, want nothing", s)
@@ -251,7 +251,7 @@ func TestBorrowAtOnce(t *testing.T) {
 						i := r.IntN(len(shared))
 						buf, err := p.Borrow(ctx, shared[i])
 						if err != nil {
-							t.Error(err)
+							t.Errorf("p.Borrow: %v", err)
 							return
 						}
 						if bytes.Count(buf.Bytes(), []byte{byte(i + 1)}) != len(shared[i]) {
@@ -262,7 +262,7 @@ func TestBorrowAtOnce(t *testing.T) {
 					}
 					buf, err := p.Get(ctx, randomSize(r, 1<<20))
 					if err != nil {
-						t.Error(err)
+						t.Errorf("p.Get: %v", err)
 						return
 					}
 					clear(buf.Bytes())

@@ -138,7 +138,7 @@ func TestEnvironment(t *testing.T) {
 		_, pd := newPD(t)
 		p, err := pool.New(pd, small)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("pool.New: %v", err)
 		}
 		closer(t, p)
 		b := get(t, p, 1)

@@ -48,12 +48,12 @@ func openPD(t testing.TB, h *verbs.Host, device string) *verbs.PD {
 	t.Helper()
 	dev, err := h.Open(device)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("h.Open: %v", err)
 	}
 	closer(t, dev)
 	pd, err := dev.AllocPD()
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("dev.AllocPD: %v", err)
 	}
 	closer(t, pd)
 	return pd
@@ -72,7 +72,7 @@ func newPool(t testing.TB, pd *verbs.PD, cfg pool.Config, debug bool) *pool.Pool
 	t.Helper()
 	p, err := pool.NewMode(pd, cfg, debug)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("pool.NewMode: %v", err)
 	}
 	closer(t, p)
 	return p

@@ -113,7 +113,7 @@ func TestConfig(t *testing.T) {
 			}
 		}
 		if err := p.Close(); err != nil {
-			t.Error(err)
+			t.Errorf("p.Close: %v", err)
 		}
 	}
 }
@@ -130,7 +130,7 @@ func TestTryGet(t *testing.T) {
 		for range 8 {
 			b, err := p.TryGet(4096)
 			if err != nil {
-				t.Fatal(err)
+				t.Fatalf("p.TryGet: %v", err)
 			}
 			bufs = append(bufs, b)
 		}
@@ -242,7 +242,7 @@ func TestFIFO(t *testing.T) {
 		for i, c := range results {
 			r := <-c
 			if r.err != nil {
-				t.Fatal(r.err)
+				t.Fatalf("p.Get: %v", r.err)
 			}
 			for j, later := range results[i+1:] {
 				if len(later) > 0 && sizes[i] == 16<<10 {
@@ -265,7 +265,7 @@ func TestFIFOOrder(t *testing.T) {
 		wg.Go(func() {
 			b, err := p.Get(deadline(t), 3000+i) // two do not fit
 			if err != nil {
-				t.Error(err)
+				t.Errorf("p.Get: %v", err)
 				return
 			}
 			if n := served.Add(1); n != int64(i+1) {
@@ -333,7 +333,7 @@ func TestClose(t *testing.T) {
 		})
 		p, err := pool.NewMode(pd, small, debug)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("pool.NewMode: %v", err)
 		}
 		a, b := get(t, p, 16<<10), get(t, p, 16<<10)
 		wait := getLater(t, deadline(t), p, 1, 1)
@@ -402,11 +402,11 @@ func TestFreeDoesNotWait(t *testing.T) {
 		})
 		p, err := pool.NewMode(pd, small, debug)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("pool.NewMode: %v", err)
 		}
 		a, b := get(t, p, 16<<10), get(t, p, 16<<10)
 		if err := p.Close(); !debug && err != nil {
-			t.Error(err)
+			t.Errorf("p.Close: %v", err)
 		}
 		a.Free()
 		<-begun
@@ -441,12 +441,12 @@ func TestCloseWhileRegistering(t *testing.T) {
 	k, pd := newPD(t)
 	p, err := pool.New(pd, small)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("pool.New: %v", err)
 	}
 	k.OnCommand(func(c cmtest.Command) error {
 		if c.Name == register {
 			if err := p.Close(); err != nil {
-				t.Error(err)
+				t.Errorf("p.Close: %v", err)
 			}
 		}
 		return nil
@@ -547,10 +547,10 @@ func TestRemoval(t *testing.T) {
 func TestMemlock(t *testing.T) {
 	var old unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_MEMLOCK, &old); err != nil {
-		t.Fatal(err)
+		t.Fatalf("unix.Getrlimit: %v", err)
 	}
 	if err := unix.Setrlimit(unix.RLIMIT_MEMLOCK, &unix.Rlimit{Cur: 65536, Max: old.Max}); err != nil {
-		t.Fatal(err)
+		t.Fatalf("unix.Setrlimit: %v", err)
 	}
 	defer unix.Setrlimit(unix.RLIMIT_MEMLOCK, &old)
 	k, pd := newPD(t)
@@ -587,11 +587,11 @@ func TestEachCommandFails(t *testing.T) {
 				host := k.Host()
 				dev, err := host.Open("rxe0")
 				if err != nil {
-					t.Fatal(err)
+					t.Fatalf("host.Open: %v", err)
 				}
 				pd, err := dev.AllocPD()
 				if err != nil {
-					t.Fatal(err)
+					t.Fatalf("dev.AllocPD: %v", err)
 				}
 				var seen atomic.Int64
 				hit := ""
@@ -635,7 +635,7 @@ func TestEachCommandFails(t *testing.T) {
 func usePool(t *testing.T, pd *verbs.PD, debug bool) (errs []error) {
 	p, err := pool.NewMode(pd, small, debug)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("pool.NewMode: %v", err)
 	}
 	var held []*pool.Buf
 	for _, sizes := range [][]int{{100, 4096, 16 << 10}, {32 << 10}, {1, 20_000}, {20_000}} {
@@ -678,7 +678,7 @@ func TestAllocations(t *testing.T) {
 			for _, n := range sizes {
 				b, err := p.Get(ctx, n)
 				if err != nil {
-					t.Fatal(err)
+					t.Fatalf("p.Get: %v", err)
 				}
 				b.Free()
 			}
@@ -713,11 +713,11 @@ func TestWaitAllocations(t *testing.T) {
 	n := testing.AllocsPerRun(100, func() {
 		b, err := p.Get(ctx, 4096)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("p.Get: %v", err)
 		}
 		turn <- b
 		if b, err = p.Get(ctx, 4096); err != nil {
-			t.Fatal(err)
+			t.Fatalf("p.Get: %v", err)
 		}
 		b.Free()
 	})
@@ -733,10 +733,10 @@ func TestNode(t *testing.T) {
 	for text, want := range map[string]int{"1\n": 1, "0": 0, "-1\n": -1, "x": -1, "": -1} {
 		dir := filepath.Join(class, "mlx5_0", "device")
 		if err := os.MkdirAll(dir, 0o755); err != nil {
-			t.Fatal(err)
+			t.Fatalf("os.MkdirAll: %v", err)
 		}
 		if err := os.WriteFile(filepath.Join(dir, "numa_node"), []byte(text), 0o644); err != nil {
-			t.Fatal(err)
+			t.Fatalf("os.WriteFile: %v", err)
 		}
 		if got := pool.NodeOf(class, "mlx5_0"); got != want {
 			t.Errorf("the node %q is %d, want %d", text, got, want)

@@ -217,7 +217,7 @@ func FuzzGet(f *testing.F) {
 		for _, debug := range []bool{false, true} {
 			p, err := pool.NewMode(pd, cfg, debug)
 			if err != nil {
-				t.Fatal(err)
+				t.Fatalf("pool.NewMode: %v", err)
 			}
 			model := &claims{owner: map[uint64]*pool.Buf{}}
 			var live []*pool.Buf
@@ -260,7 +260,7 @@ func FuzzGet(f *testing.F) {
 				b.Free()
 			}
 			if err := p.Close(); err != nil {
-				t.Error(err)
+				t.Errorf("p.Close: %v", err)
 			}
 		}
 	})

@@ -34,7 +34,7 @@ func connect(t testing.TB, ctx context.Context, host *verbs.Host, local, remote 
 	t.Helper()
 	ln, err := (&cm.ListenConfig{Host: host, QP: qp}).Listen(ctx, "tcp", netip.AddrPortFrom(remote, 0).String())
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("cm.ListenConfig.Listen: %v", err)
 	}
 	t.Cleanup(func() { ln.Close() })
 	accepted := make(chan *cm.Conn, 1)
@@ -42,19 +42,19 @@ func connect(t testing.TB, ctx context.Context, host *verbs.Host, local, remote 
 		defer close(accepted)
 		req, err := ln.Accept(ctx)
 		if err != nil {
-			t.Error(err)
+			t.Errorf("ln.Accept: %v", err)
 			return
 		}
 		conn, err := req.Accept(ctx, nil, nil)
 		if err != nil {
-			t.Error(err)
+			t.Errorf("req.Accept: %v", err)
 			return
 		}
 		accepted <- conn
 	}()
 	d := &cm.Dialer{Host: host, QP: qp, LocalAddr: cm.AddrFrom(netip.AddrPortFrom(local, 0))}
 	if client, err = d.Dial(ctx, "tcp", ln.Addr().String()); err != nil {
-		t.Fatal(err)
+		t.Fatalf("d.Dial: %v", err)
 	}
 	t.Cleanup(func() { client.Close() })
 	if server = <-accepted; server == nil {
@@ -89,16 +89,16 @@ func message(t *testing.T, ctx context.Context, from, to end, n int, fill byte) 
 	t.Helper()
 	in, err := to.Get(ctx, n)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("to.Get: %v", err)
 	}
 	defer in.Free()
 	clear(in.Bytes())
 	if err := to.PostRecv(uint64(n), in.Ref().SGE()); err != nil {
-		t.Fatal(err)
+		t.Fatalf("to.PostRecv: %v", err)
 	}
 	out, err := from.Get(ctx, n)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("from.Get: %v", err)
 	}
 	copy(out.Bytes(), bytes.Repeat([]byte{fill}, n))
 	if err := from.Send(ctx, out.SGE()); err != nil {
@@ -107,7 +107,7 @@ func message(t *testing.T, ctx context.Context, from, to end, n int, fill byte) 
 	out.Free()
 	wc, err := to.WaitRecv(ctx)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("to.WaitRecv: %v", err)
 	}
 	in.Free() // the reference of the receive
 	if wc.ByteLen != uint32(n) || bytes.Count(in.Bytes(), []byte{fill}) != n {
@@ -175,11 +175,11 @@ func TestVMHugePages(t *testing.T) {
 	const setting = "/proc/sys/vm/nr_hugepages"
 	old, err := os.ReadFile(setting)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("os.ReadFile: %v", err)
 	}
 	t.Cleanup(func() { os.WriteFile(setting, old, 0) })
 	if err := os.WriteFile(setting, []byte("2"), 0); err != nil {
-		t.Fatal(err)
+		t.Fatalf("os.WriteFile: %v", err)
 	}
 	p := newPool(t, openPD(t, verbs.DefaultHost(), hosts[0].Device), pool.Config{MaxBytes: 6 << 20}, false)
 	for i := range 3 {
@@ -188,7 +188,7 @@ func TestVMHugePages(t *testing.T) {
 		stamp(b, 1)
 		text, err := os.ReadFile("/proc/meminfo")
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("os.ReadFile: %v", err)
 		}
 		if want := fmt.Sprintf("HugePages_Free: %8d\n", max(1-i, 0)); !strings.Contains(string(text), want) {
 			t.Errorf("after slab %d /proc/meminfo lacks %q", i+1, want)
@@ -201,7 +201,7 @@ func TestVMNode(t *testing.T) {
 	hosts := vmtest.Hosts(t, 1)
 	const class = "/sys/class/infiniband"
 	if _, err := os.Stat(filepath.Join(class, hosts[0].Device)); err != nil {
-		t.Fatal(err)
+		t.Fatalf("os.Stat: %v", err)
 	}
 	if node := pool.NodeOf(class, hosts[0].Device); node < -1 || node > 0 {
 		t.Errorf("%s is on node %d of a machine with one node", hosts[0].Device, node)
@@ -239,7 +239,7 @@ func TestVMDMABuf(t *testing.T) {
 			f, mem := vmtest.DMABuf(t, 64<<10)
 			p, err := pool.NewDMABufMode(conn.PD(), int(f.Fd()), offset, length, pool.Config{}, debug)
 			if err != nil {
-				t.Fatal(err)
+				t.Fatalf("pool.NewDMABufMode: %v", err)
 			}
 			closer(t, p)
 			return side{conn, p, mem}
@@ -254,13 +254,13 @@ func TestVMDMABuf(t *testing.T) {
 			copy(client.mem[out.SGE().Addr:], want)
 			clear(server.mem)
 			if err := server.PostRecv(1, in.Ref().SGE()); err != nil {
-				t.Fatal(err)
+				t.Fatalf("server.PostRecv: %v", err)
 			}
 			if err := client.Send(ctx, out.SGE()); err != nil {
 				t.Fatalf("Send of %d bytes = %v", n, err)
 			}
 			if _, err := server.WaitRecv(ctx); err != nil {
-				t.Fatal(err)
+				t.Fatalf("server.WaitRecv: %v", err)
 			}
 			in.Free()
 			at := in.SGE().Addr
@@ -290,7 +290,7 @@ func TestVMBorrow(t *testing.T) {
 			}
 			in := get(t, server.Pool, len(msg))
 			if err := server.PostRecv(1, in.Ref().SGE()); err != nil {
-				t.Fatal(err)
+				t.Fatalf("server.PostRecv: %v", err)
 			}
 			out := borrow(t, client.Pool, msg)
 			if err := client.Send(ctx, out.SGE()); err != nil {
@@ -298,7 +298,7 @@ func TestVMBorrow(t *testing.T) {
 			}
 			out.Free()
 			if _, err := server.WaitRecv(ctx); err != nil {
-				t.Fatal(err)
+				t.Fatalf("server.WaitRecv: %v", err)
 			}
 			in.Free()
 			if !bytes.Equal(in.Bytes(), msg) {

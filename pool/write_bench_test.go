@@ -38,7 +38,7 @@ func BenchmarkWrite(b *testing.B) {
 	p := newPool(b, a.PD(), pool.Config{}, false)
 	theirs, err := peer.PD().Alloc(4<<20, verbs.LocalWrite|verbs.RemoteWrite)
 	if err != nil {
-		b.Fatal(err)
+		b.Fatalf("peer.PD().Alloc: %v", err)
 	}
 	closer(b, theirs)
 	ctx := context.Background()
@@ -48,11 +48,11 @@ func BenchmarkWrite(b *testing.B) {
 		remote := theirs.Remote().Slice(0, n)
 		mr, err := a.PD().RegMR(msg, 0)
 		if err != nil {
-			b.Fatal(err)
+			b.Fatalf("a.PD().RegMR: %v", err)
 		}
 		write := func(b *testing.B, s verbs.SGE) {
 			if err := a.Write(ctx, s, remote); err != nil {
-				b.Fatal(err)
+				b.Fatalf("a.Write: %v", err)
 			}
 		}
 		b.Run(fmt.Sprintf("%d/registered", n), func(b *testing.B) {
@@ -64,7 +64,7 @@ func BenchmarkWrite(b *testing.B) {
 			for b.Loop() {
 				buf, err := p.Get(ctx, n)
 				if err != nil {
-					b.Fatal(err)
+					b.Fatalf("p.Get: %v", err)
 				}
 				copy(buf.Bytes(), msg)
 				write(b, buf.SGE())
@@ -75,7 +75,7 @@ func BenchmarkWrite(b *testing.B) {
 			for b.Loop() {
 				buf, err := p.Borrow(ctx, msg)
 				if err != nil {
-					b.Fatal(err)
+					b.Fatalf("p.Borrow: %v", err)
 				}
 				write(b, buf.SGE())
 				buf.Free()
@@ -85,16 +85,16 @@ func BenchmarkWrite(b *testing.B) {
 			for b.Loop() {
 				mr, err := a.PD().RegMR(msg, 0)
 				if err != nil {
-					b.Fatal(err)
+					b.Fatalf("a.PD().RegMR: %v", err)
 				}
 				write(b, mr.SGE())
 				if err := mr.Close(); err != nil {
-					b.Fatal(err)
+					b.Fatalf("mr.Close: %v", err)
 				}
 			}
 		})
 		if err := mr.Close(); err != nil {
-			b.Fatal(err)
+			b.Fatalf("mr.Close: %v", err)
 		}
 	}
 }
