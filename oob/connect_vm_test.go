@@ -39,34 +39,34 @@ func closer(t *testing.T, c interface{ Close() error }) {
 	})
 }
 
-func check(t *testing.T, err error) {
+func check(t *testing.T, call string, err error) {
 	t.Helper()
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("%s: %v", call, err)
 	}
 }
 
 func newSide(t *testing.T, h vmtest.Host, typ verbs.QPType, from netip.Addr) *side {
 	t.Helper()
 	dev, err := verbs.DefaultHost().Open(h.Device)
-	check(t, err)
+	check(t, "verbs.DefaultHost().Open", err)
 	closer(t, dev)
 	gid, err := dev.GIDFor(1, from)
-	check(t, err)
+	check(t, "dev.GIDFor", err)
 	if from.IsValid() && gid.GID.Addr() != from || gid.Type != verbs.GIDTypeRoCEv2 {
 		t.Fatalf("GIDFor(1, %v) = %+v, want a RoCE v2 GID of that address", from, gid)
 	}
 	pd, err := dev.AllocPD()
-	check(t, err)
+	check(t, "dev.AllocPD", err)
 	closer(t, pd)
 	s := &side{path: oob.Path{SGIDIndex: gid.Index, Access: verbs.RemoteWrite}}
 	s.qp, err = pd.CreateQP(verbs.QPConfig{Type: typ})
-	check(t, err)
+	check(t, "pd.CreateQP", err)
 	closer(t, s.qp)
 	s.mr, err = pd.Alloc(8192, verbs.LocalWrite|verbs.RemoteWrite)
-	check(t, err)
+	check(t, "pd.Alloc", err)
 	closer(t, s.mr)
-	check(t, s.path.Init(s.qp))
+	check(t, "s.path.Init", s.path.Init(s.qp))
 	return s
 }
 
@@ -125,7 +125,7 @@ func TestVMConnect(t *testing.T) {
 				a, p := newSide(t, hosts[0], typ, from[0]), newSide(t, hosts[1], typ, from[1])
 				a.path.RetryCount = 5
 				ln, err := net.Listen("tcp", "127.0.0.1:0")
-				check(t, err)
+				check(t, "net.Listen", err)
 				defer ln.Close()
 				accepted := make(chan error, 1)
 				go func() {
@@ -137,7 +137,7 @@ func TestVMConnect(t *testing.T) {
 					accepted <- err
 				}()
 				conn, err := net.Dial("tcp", ln.Addr().String())
-				check(t, err)
+				check(t, "net.Dial", err)
 				defer conn.Close()
 				if err := a.speak(ctx, conn, oob.ConnectActive, "from the active side", "from the passive side"); err != nil {
 					t.Errorf("active: %v", err)
@@ -180,7 +180,7 @@ func TestVMStrangeAddress(t *testing.T) {
 				r.Write([]byte(wire))
 			}()
 			own, err := oob.Local(s.qp, &s.path)
-			check(t, err)
+			check(t, "oob.Local", err)
 			_, err = oob.ConnectActive(t.Context(), l, s.qp, &s.path, own)
 			if _, ok := errors.AsType[syscall.Errno](err); !ok || s.qp.State() != verbs.QPInit {
 				t.Errorf("ConnectActive = %v, state %v, want an errno and INIT", err, s.qp.State())
@@ -194,7 +194,7 @@ func TestVMStrangeAddress(t *testing.T) {
 func TestVMNoGID(t *testing.T) {
 	hosts := vmtest.Hosts(t, 2)
 	dev, err := verbs.DefaultHost().Open(hosts[0].Device)
-	check(t, err)
+	check(t, "verbs.DefaultHost().Open", err)
 	closer(t, dev)
 	for addr, want := range map[netip.Addr]string{
 		hosts[1].IPv4:                      "it is an address of " + hosts[1].Interface + ", the device belongs to " + hosts[0].Interface,
@@ -207,7 +207,7 @@ func TestVMNoGID(t *testing.T) {
 		}
 	}
 	if _, err := dev.GIDFor(9, netip.Addr{}); !errors.Is(err, syscall.EINVAL) {
-		t.Error(err)
+		t.Errorf("dev.GIDFor error = %v, want %v", err, syscall.EINVAL)
 	}
 }
 
@@ -216,7 +216,7 @@ func TestVMNoGID(t *testing.T) {
 func TestVMGIDElsewhere(t *testing.T) {
 	hosts := vmtest.Hosts(t, 1)
 	dev, err := verbs.DefaultHost().Open(hosts[0].Device)
-	check(t, err)
+	check(t, "verbs.DefaultHost().Open", err)
 	closer(t, dev)
 	for _, addr := range []netip.Addr{{}, hosts[0].IPv4} {
 		answered := make(chan error)
@@ -242,22 +242,22 @@ func TestVMGIDElsewhere(t *testing.T) {
 func TestIWARPUnsupported(t *testing.T) {
 	hosts := vmtest.Hosts(t, 1)
 	dev, err := verbs.DefaultHost().Open(hosts[0].Device)
-	check(t, err)
+	check(t, "verbs.DefaultHost().Open", err)
 	closer(t, dev)
 	if _, err := dev.GIDFor(1, netip.Addr{}); !errors.Is(err, errors.ErrUnsupported) {
-		t.Error(err)
+		t.Errorf("dev.GIDFor error = %v, want %v", err, errors.ErrUnsupported)
 	}
 	pd, err := dev.AllocPD()
-	check(t, err)
+	check(t, "dev.AllocPD", err)
 	closer(t, pd)
 	qp, err := pd.CreateQP(verbs.QPConfig{})
-	check(t, err)
+	check(t, "pd.CreateQP", err)
 	closer(t, qp)
 	var p oob.Path
 	if err := p.Init(qp); !errors.Is(err, errors.ErrUnsupported) {
-		t.Error(err)
+		t.Errorf("p.Init = %v, want %v", err, errors.ErrUnsupported)
 	}
 	if err := p.Connect(qp, oob.Address{}, oob.Address{}); !errors.Is(err, errors.ErrUnsupported) {
-		t.Error(err)
+		t.Errorf("p.Connect = %v, want %v", err, errors.ErrUnsupported)
 	}
 }

@@ -28,7 +28,7 @@ func TestExampleConnectActive(t *testing.T) {
 	open := func(name string) *verbs.Device {
 		dev, err := host.Open(name)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("host.Open: %v", err)
 		}
 		t.Cleanup(func() { dev.Close() })
 		return dev

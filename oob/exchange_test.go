@@ -60,7 +60,7 @@ func TestExchange(t *testing.T) {
 			t.Errorf("Active = %v, %v, want %v", got, err, others)
 		}
 		if err := <-done; err != nil {
-			t.Error(err)
+			t.Errorf("Passive: %v", err)
 		}
 		if strings.Join(order, " ") != "passive active" {
 			t.Errorf("connect calls in the order %v, want passive before active", order)
@@ -138,7 +138,7 @@ func TestHostilePeer(t *testing.T) {
 			io.WriteString(r, "gone\x00")
 		}()
 		if _, err := Passive(t.Context(), l, addresses(1), nil); !errors.Is(err, syscall.EBADMSG) || !strings.Contains(err.Error(), `confirm [0]: "gone\x00"`) {
-			t.Error(err)
+			t.Errorf("Passive error = %v, want EBADMSG and the confirmation", err)
 		}
 	})
 }
@@ -153,7 +153,7 @@ func TestExchangeContext(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		if _, err := Passive(ctx, l, addresses(1), nil); !errors.Is(err, context.DeadlineExceeded) {
-			t.Error(err)
+			t.Errorf("Passive error = %v, want %v", err, context.DeadlineExceeded)
 		}
 		go func() {
 			time.Sleep(time.Second)
@@ -166,7 +166,7 @@ func TestExchangeContext(t *testing.T) {
 		// A deadline of the caller is not an error of the context.
 		l.SetDeadline(time.Now().Add(time.Second))
 		if _, err := Passive(t.Context(), l, addresses(1), nil); !errors.Is(err, os.ErrDeadlineExceeded) {
-			t.Error(err)
+			t.Errorf("Passive error = %v, want %v", err, os.ErrDeadlineExceeded)
 		}
 	})
 }

@@ -25,17 +25,17 @@ func TestPathNumbers(t *testing.T) {
 	host := &verbs.Host{Drivers: []provider.Driver{mlx5.Driver{}}, Kernel: inprocess.New(inprocess.Config{}, "mlx5_0")}
 	dev, err := host.Open("mlx5_0")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("host.Open: %v", err)
 	}
 	defer dev.Close()
 	pd, err := dev.AllocPD()
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("dev.AllocPD: %v", err)
 	}
 	defer pd.Close()
 	gid, err := dev.GIDFor(1, netip.Addr{})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("dev.GIDFor: %v", err)
 	}
 	type numbers struct{ retries, reads, served, ackTimeout, rnrTimer uint8 }
 	for name, tc := range map[string]struct {
@@ -57,12 +57,12 @@ func TestPathNumbers(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			qp, err := pd.CreateQP(verbs.QPConfig{Type: verbs.RC})
 			if err != nil {
-				t.Fatal(err)
+				t.Fatalf("pd.CreateQP: %v", err)
 			}
 			defer qp.Close()
 			tc.path.SGIDIndex = gid.Index
 			if err := tc.path.Init(qp); err != nil {
-				t.Fatal(err)
+				t.Fatalf("tc.path.Init: %v", err)
 			}
 			own := oob.NewAddress(qp, 0, gid.GID)
 			err = tc.path.Connect(qp, own, own)
@@ -73,7 +73,7 @@ func TestPathNumbers(t *testing.T) {
 				return
 			}
 			if err != nil {
-				t.Fatal(err)
+				t.Fatalf("tc.path.Connect: %v", err)
 			}
 			a, err := qp.Query()
 			if got := (numbers{a.RetryCount, a.MaxRdAtomic, a.MaxDestRdAtomic, a.Timeout, a.MinRNRTimer}); got != tc.want || err != nil {

@@ -177,7 +177,7 @@ func await(t *testing.T, check func() error) {
 			return
 		}
 		if time.Now().After(deadline) {
-			t.Fatal(err)
+			t.Fatalf("check after 30 s: %v", err)
 		}
 	}
 }

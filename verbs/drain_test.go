@@ -126,7 +126,7 @@ func TestDrainWakes(t *testing.T) {
 			select {
 			case err := <-waited:
 				if err != nil {
-					t.Error(err)
+					t.Errorf("CQ.Wait: %v", err)
 				}
 				return
 			default:
