@@ -25,7 +25,7 @@ func baselineMesh(ctx context.Context, t *testing.T, port string, listen bool) *
 	t.Cleanup(m.startWorkers())
 	var err error
 	if m.oob, err = meet(ctx, opt, m.u); err != nil {
-		t.Fatal(err)
+		t.Fatalf("meet: %v", err)
 	}
 	t.Cleanup(m.oob.close)
 	if m.oob.root {
@@ -52,7 +52,7 @@ func TestBaselineEarlySockets(t *testing.T) {
 	for range 1 + baselineConns {
 		s, err := net.Dial("tcp", server.oob.ln.Addr().String())
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("net.Dial: %v", err)
 		}
 		defer s.Close()
 	}
@@ -85,7 +85,7 @@ func TestBaselineReset(t *testing.T) {
 	defer cancel()
 	meeting, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("net.Listen: %v", err)
 	}
 	addr := meeting.Addr().String()
 	client := baselineMesh(ctx, t, strconv.Itoa(meeting.Addr().(*net.TCPAddr).Port), false)
@@ -94,12 +94,12 @@ func TestBaselineReset(t *testing.T) {
 	}
 	defer client.hangUp()
 	if err := client.connectSockets(ctx, addr); err != nil {
-		t.Fatal(err)
+		t.Fatalf("client.connectSockets: %v", err)
 	}
 	meeting.Close()
 	ln, err := net.Listen("tcp", addr)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("net.Listen: %v", err)
 	}
 	defer ln.Close()
 	defer context.AfterFunc(ctx, func() { ln.Close() })()
@@ -132,12 +132,12 @@ func TestBaselineLostClient(t *testing.T) {
 	for range baselineConns { // the leaf and all sockets but one
 		s, err := net.Dial("tcp", server.oob.ln.Addr().String())
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("net.Dial: %v", err)
 		}
 		s.Close()
 	}
 	if err := server.oob.joined(ctx); err != nil {
-		t.Fatal(err)
+		t.Fatalf("server.oob.joined: %v", err)
 	}
 	for range baselineConns {
 		server.state.conns = append(server.state.conns, new(meshConn))

@@ -29,7 +29,7 @@ func TestHello(t *testing.T) {
 	}
 	hello := peer{}.append(nil)
 	if err := read(hello); err != nil {
-		t.Error(err)
+		t.Errorf("read: %v", err)
 	}
 	for name, b := range map[string][]byte{
 		"nothing": nil, "less": hello[:peerSize-1], "another protocol": []byte(strings.Repeat("GET / HTTP/1.1\r\n", 20)),
@@ -45,12 +45,12 @@ func TestHello(t *testing.T) {
 func TestExchange(t *testing.T) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("net.Listen: %v", err)
 	}
 	addr := ln.Addr().String()
 	stranger, err := net.Dial("tcp", addr)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("net.Dial: %v", err)
 	}
 	defer stranger.Close()
 	const peers = 4
@@ -75,7 +75,7 @@ func TestExchange(t *testing.T) {
 	for i := 1; i < peers; i++ {
 		conn, err := net.Dial("tcp", addr)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("net.Dial: %v", err)
 		}
 		run(i, &oob{conns: []net.Conn{conn}})
 	}

@@ -124,7 +124,7 @@ func TestDiagnose(t *testing.T) {
 		tc.breakIt(f)
 		var out strings.Builder
 		if err := printText(&out, &out, diagnose(f), nil); err != nil {
-			t.Fatal(err)
+			t.Fatalf("printText: %v", err)
 		}
 		lines := strings.SplitAfter(out.String(), "\n")
 		lines = lines[:len(lines)-1]

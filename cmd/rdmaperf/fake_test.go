@@ -35,7 +35,7 @@ func TestOnFake(t *testing.T) {
 			host := &verbs.Host{Drivers: []provider.Driver{rxe.Driver{}}, Kernel: uverbstest.New("rxe0", "rxe1")}
 			so, err := parse([]string{"-p", "0", "-d", "rxe0", "-x", "0"}, io.Discard)
 			if err != nil {
-				t.Fatal(err)
+				t.Fatalf("parse: %v", err)
 			}
 			so.host = host
 			at, ended := make(chan int, 1), make(chan error, 1)
@@ -44,17 +44,17 @@ func TestOnFake(t *testing.T) {
 			select {
 			case port = <-at:
 			case err := <-ended:
-				t.Fatal(err)
+				t.Fatalf("serve: %v", err)
 			}
 			o, err := parse(append(strings.Fields(args), "-verify", "-d", "rxe1", "-x", "0", "-p", fmt.Sprint(port), "127.0.0.1"), io.Discard)
 			if err != nil {
-				t.Fatal(err)
+				t.Fatalf("parse: %v", err)
 			}
 			o.host = host
 			var results []result
 			err = measure(ctx, o, func(*end) {}, func(r result) error { results = append(results, r); return nil })
 			if err := errors.Join(err, <-ended); err != nil {
-				t.Fatal(err)
+				t.Fatalf("measure: %v", err)
 			}
 			if len(results) != len(o.sizes) {
 				t.Fatalf("measure reported %d results, want %d", len(results), len(o.sizes))
@@ -86,7 +86,7 @@ func TestNoDevice(t *testing.T) {
 		host.Drivers = []provider.Driver{siw.Driver{}}
 		o, err := parse([]string{"-p", "0"}, io.Discard)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("parse: %v", err)
 		}
 		o.host = host
 		if err := serve(t.Context(), o, func(string, int) {}); err == nil || !strings.Contains(err.Error(), words) {

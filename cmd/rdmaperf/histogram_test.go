@@ -67,14 +67,14 @@ func TestPattern(t *testing.T) {
 	b := make([]byte, 10000)
 	fill(b, seedClient)
 	if err := differs(b, seedClient); err != nil {
-		t.Error(err)
+		t.Errorf("differs: %v", err)
 	}
 	if differs(b, seedServer) == nil || differs(b, seedWarm) == nil {
 		t.Error("differs(pattern of another seed) = nil, want an error")
 	}
 	b[9999]++
 	if err := differs(b, seedClient); err == nil || !strings.Contains(err.Error(), "byte 9999 of 10000") {
-		t.Error(err)
+		t.Errorf("differs = %v, want an error with the position", err)
 	}
 }
 

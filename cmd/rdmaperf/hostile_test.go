@@ -48,7 +48,7 @@ func FuzzMessage(f *testing.F) {
 		change(&p, &m)
 		b, err := json.Marshal(m)
 		if err != nil {
-			f.Fatal(err)
+			f.Fatalf("json.Marshal: %v", err)
 		}
 		f.Add(b)
 	}
@@ -87,14 +87,14 @@ func newHostile(t *testing.T) *hostile {
 	t.Helper()
 	so, err := parse([]string{"-p", "0", "-d", "rxe0", "-x", "0"}, io.Discard)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("parse: %v", err)
 	}
 	so.host = &verbs.Host{Drivers: []provider.Driver{rxe.Driver{}}, Kernel: uverbstest.New("rxe0")}
 	at, ended := make(chan int, 1), make(chan error, 1)
 	go func() { ended <- serve(t.Context(), so, func(_ string, port int) { at <- port }) }()
 	conn, err := net.Dial("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(<-at)))
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("net.Dial: %v", err)
 	}
 	way := newTCPControl(conn)
 	t.Cleanup(way.close)
@@ -105,7 +105,7 @@ func (h *hostile) request(m message) message {
 	h.t.Helper()
 	answer, err := request(h.t.Context(), h.way, m)
 	if err != nil {
-		h.t.Fatal(err)
+		h.t.Fatalf("request: %v", err)
 	}
 	return answer
 }
@@ -173,7 +173,7 @@ func TestHostileClients(t *testing.T) {
 				return
 			}
 			if err := h.way.send(t.Context(), messages[len(messages)-1]); err != nil {
-				t.Fatal(err)
+				t.Fatalf("h.way.send: %v", err)
 			}
 			h.refused(tc.want)
 		})
@@ -200,7 +200,7 @@ func TestEndlessMessage(t *testing.T) {
 func TestTCPStrangers(t *testing.T) {
 	so, err := parse([]string{"-p", "0", "-d", "rxe0", "-x", "0"}, io.Discard)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("parse: %v", err)
 	}
 	so.host = &verbs.Host{Drivers: []provider.Driver{rxe.Driver{}}, Kernel: uverbstest.New("rxe0", "rxe1")}
 	at, ended := make(chan int, 1), make(chan error, 1)
@@ -209,7 +209,7 @@ func TestTCPStrangers(t *testing.T) {
 	for _, says := range []string{"", "{\"Size\":", "GET / HTTP/1.1\r\n\r\n", "{\"Size\":1}\n", "{\"Error\":\"no\"}\n", strings.Repeat("x", 2*maxMessage)} {
 		conn, err := net.Dial("tcp", net.JoinHostPort("127.0.0.1", port))
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("net.Dial: %v", err)
 		}
 		defer conn.Close()
 		io.WriteString(conn, says)
@@ -222,7 +222,7 @@ func TestTCPStrangers(t *testing.T) {
 	}
 	o, err := parse([]string{"send_bw", "-n", "10", "-s", "8", "-p", port, "-d", "rxe1", "-x", "0", "127.0.0.1"}, io.Discard)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("parse: %v", err)
 	}
 	o.host = so.host
 	err = measure(t.Context(), o, func(*end) {}, func(result) error { return nil })

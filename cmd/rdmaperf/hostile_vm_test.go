@@ -54,11 +54,11 @@ func TestStrangers(t *testing.T) {
 	}
 	o, err := parse([]string{"send_bw", "-R", "-n", "100", "-q", "3", "-s", "8", "-p", port, hosts[0].IPv4.String()}, io.Discard)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("parse: %v", err)
 	}
 	c, err := newClient(ctx, o)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("newClient: %v", err)
 	}
 	defer c.close()
 	// The server does not read these before it has the plan.
@@ -77,7 +77,7 @@ func TestStrangers(t *testing.T) {
 		err = c.way.send(ctx, message{})
 	}
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("c.setUp, c.size, c.way.send: %v", err)
 	}
 	if err := <-ended; err != nil {
 		t.Errorf("serve = %v, want nil", err)
@@ -102,17 +102,17 @@ func TestHostileControl(t *testing.T) {
 			port, ended := serving(t, ctx, hosts[0], "-R")
 			conn, err := dial(ctx, hosts[0], port, []byte(magic+"\x00"))
 			if err != nil {
-				t.Fatal(err)
+				t.Fatalf("dial: %v", err)
 			}
 			defer conn.Close()
 			mr, err := conn.PD().Alloc(3*maxMessage, verbs.LocalWrite)
 			if err != nil {
-				t.Fatal(err)
+				t.Fatalf("conn.PD().Alloc: %v", err)
 			}
 			defer mr.Close()
 			if name != "random" { // the server does not wait for a client that posts no receives
 				if err := conn.PostRecv(0, mr.Slice(2*maxMessage, maxMessage)); err != nil {
-					t.Fatal(err)
+					t.Fatalf("conn.PostRecv: %v", err)
 				}
 			}
 			conn.Send(ctx, mr.Slice(0, copy(mr.Bytes(), said)))
@@ -147,7 +147,7 @@ func TestHostileServer(t *testing.T) {
 			defer cancel()
 			ln, err := cm.Listen(ctx, "tcp", hosts[0].IPv4.String()+":0")
 			if err != nil {
-				t.Fatal(err)
+				t.Fatalf("cm.Listen: %v", err)
 			}
 			served := make(chan error, 1)
 			go func() { served <- answerBadly(ctx, ln, garbage) }()
@@ -160,7 +160,7 @@ func TestHostileServer(t *testing.T) {
 			t.Logf("%s", errs.String())
 			ln.Close()
 			if err := <-served; err != nil {
-				t.Error(err)
+				t.Errorf("answerBadly: %v", err)
 			}
 		})
 	}

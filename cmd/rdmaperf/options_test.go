@@ -89,7 +89,7 @@ func TestParse(t *testing.T) {
 func TestHelp(t *testing.T) {
 	var out strings.Builder
 	if _, err := parse([]string{"-h"}, &out); !errors.Is(err, flag.ErrHelp) {
-		t.Error(err)
+		t.Errorf("parse error = %v, want %v", err, flag.ErrHelp)
 	}
 	for _, want := range []string{"copied into its request (0, latency of send and write 64)\n", "of the GID (chosen by address and type), without -R\n"} {
 		if !strings.Contains(out.String(), want) {

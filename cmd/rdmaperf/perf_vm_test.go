@@ -25,7 +25,7 @@ func serving(t *testing.T, ctx context.Context, host vmtest.Host, args ...string
 	t.Helper()
 	o, err := parse(append(args, "-p", "0", "-B", host.IPv4.String()), io.Discard)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("parse: %v", err)
 	}
 	at, errs := make(chan int, 1), make(chan error, 1)
 	go func() {
@@ -35,7 +35,7 @@ func serving(t *testing.T, ctx context.Context, host vmtest.Host, args ...string
 	case port := <-at:
 		return fmt.Sprint(port), errs
 	case err := <-errs:
-		t.Fatal(err)
+		t.Fatalf("serve: %v", err)
 		return "", nil
 	}
 }
@@ -78,7 +78,7 @@ func TestTests(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			k, err := parseKind(name)
 			if err != nil {
-				t.Fatal(err)
+				t.Fatalf("parseKind: %v", err)
 			}
 			ways := []string{"-n 700", "-n 700 -e", "-D 0.2"}
 			if name == "write_lat" {
@@ -147,14 +147,14 @@ func TestNoAllocations(t *testing.T) {
 		port, ended := serving(t, ctx, hosts[0], "-R")
 		o, err := parse(append(strings.Fields(args), "-R", "-s", "8", "-I", "0", "-p", port, hosts[0].IPv4.String()), io.Discard)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("parse: %v", err)
 		}
 		c, err := newClient(ctx, o)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("newClient: %v", err)
 		}
 		if err := c.setUp(ctx); err != nil {
-			t.Fatal(err)
+			t.Fatalf("c.setUp: %v", err)
 		}
 		mallocs := func() uint64 {
 			var ms runtime.MemStats
@@ -251,11 +251,11 @@ func TestHostilePlans(t *testing.T) {
 		port, ended := serving(t, t.Context(), hosts[0], "-R")
 		o, err := parse([]string{"send_bw", "-R", "-p", port, hosts[0].IPv4.String()}, io.Discard)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("parse: %v", err)
 		}
 		c, err := newClient(t.Context(), o)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("newClient: %v", err)
 		}
 		if _, err := request(t.Context(), c.way, message{Plan: p}); err == nil || !strings.Contains(err.Error(), "plan") {
 			t.Errorf("request(%+v) = %v, want an error about the plan", p, err)

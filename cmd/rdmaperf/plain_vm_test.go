@@ -30,7 +30,7 @@ func TestWithoutManager(t *testing.T) {
 			f := strings.SplitN(args, " ", 3)
 			k, err := parseKind(f[1])
 			if err != nil {
-				t.Fatal(err)
+				t.Fatalf("parseKind: %v", err)
 			}
 			checkResult(t, k, f[2], testWay(t, f[1], "-verify -c "+f[0]+" "+f[2]))
 		})
@@ -68,7 +68,7 @@ func TestStrangersOnTCP(t *testing.T) {
 	for _, line := range []string{"", "\n", "GET / HTTP/1.1\r\n", strings.Repeat("x", 2*maxMessage), `{"Size":1}` + "\n"} {
 		conn, err := net.Dial("tcp", net.JoinHostPort(hosts[0].IPv4.String(), port))
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("net.Dial: %v", err)
 		}
 		conn.Write([]byte(line))
 		conn.(*net.TCPConn).CloseWrite()
@@ -85,7 +85,7 @@ func TestStrangersOnTCP(t *testing.T) {
 	}
 	conn, err := net.Dial("tcp", net.JoinHostPort(hosts[0].IPv4.String(), port))
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("net.Dial: %v", err)
 	}
 	defer conn.Close()
 	io.WriteString(conn, `{"Plan":{"test":"send_bw","connection":"UD","max_bytes":1,"qps":1,"depth":1,"list":1}}`+"\n"+`{"QP":{"QPN":4294967295}}`+"\n")

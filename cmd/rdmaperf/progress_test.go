@@ -47,7 +47,7 @@ func TestProgress(t *testing.T) {
 func TestNoProgress(t *testing.T) {
 	f, err := os.Create(filepath.Join(t.TempDir(), "out"))
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("os.Create: %v", err)
 	}
 	defer f.Close()
 	var b strings.Builder

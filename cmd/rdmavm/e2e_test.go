@@ -58,7 +58,7 @@ func (e *e2e) run(stdin io.Reader, args ...string) (stdout, stderr string, statu
 	var out, errs bytes.Buffer
 	cmd.Dir, cmd.Stdin, cmd.Stdout, cmd.Stderr = e.dir, stdin, &out, &errs
 	if err := cmd.Run(); cmd.ProcessState == nil {
-		e.t.Fatal(err)
+		e.t.Fatalf("cmd.Run: %v", err)
 	}
 	return out.String(), errs.String(), cmd.ProcessState.ExitCode()
 }
@@ -150,7 +150,7 @@ func TestE2EGoTest(t *testing.T) {
 	e := newE2E(t)
 	mod := filepath.Join(e.dir, "mod")
 	if err := os.CopyFS(mod, os.DirFS("testdata/mod")); err != nil {
-		t.Fatal(err)
+		t.Fatalf("os.CopyFS: %v", err)
 	}
 	gotest := func(mode string, args ...string) (string, int) {
 		cmd := exec.Command("go", slices.Concat([]string{"test", "-exec", e.rdmavm}, args)...)
@@ -202,10 +202,10 @@ func TestE2ESignals(t *testing.T) {
 		cmd := exec.Command(e.rdmavm, e.prog, tt.mode)
 		stdout, err := cmd.StdoutPipe()
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("cmd.StdoutPipe: %v", err)
 		}
 		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
+			t.Fatalf("cmd.Start: %v", err)
 		}
 		if n, err := io.ReadFull(stdout, make([]byte, len("ready\n"))); err != nil {
 			t.Fatalf("%s: read %d bytes of output, %v, want \"ready\"", name, n, err)

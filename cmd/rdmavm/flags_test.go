@@ -17,7 +17,7 @@ import (
 func TestParse(t *testing.T) {
 	f, err := parse([]string{"-hosts", "2", "-vms", "-packages", "a,b", "-packages", "c", "-modules", "bonding,sch_netem", "-share", "/x", "-kernel", "7", "--", "prog", "-v", "-test.timeout=1h"})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("parse: %v", err)
 	}
 	if f.Hosts != 2 || !f.VMs || f.Kernel != "7" || f.Verbose || f.terminal || f.prepare || f.Headers ||
 		!slices.Equal(f.Packages, []string{"a", "b", "c"}) || !slices.Equal(f.Modules, []string{"bonding", "sch_netem"}) || !slices.Equal(f.Shares, []string{"/x"}) ||

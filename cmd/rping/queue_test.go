@@ -19,10 +19,10 @@ import (
 // the flush was found among the sends.
 func TestCauseOfAFlush(t *testing.T) {
 	host := &verbs.Host{Drivers: []provider.Driver{rxe.Driver{}}, Kernel: uverbstest.New("rxe0", "rxe1")}
-	ok := func(err error) {
+	ok := func(call string, err error) {
 		t.Helper()
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("%s: %v", call, err)
 		}
 	}
 	var qps [2]*verbs.QP
@@ -30,40 +30,40 @@ func TestCauseOfAFlush(t *testing.T) {
 	var gids [2]verbs.GIDEntry
 	for i, name := range []string{"rxe0", "rxe1"} {
 		dev, err := host.Open(name)
-		ok(err)
+		ok("host.Open", err)
 		defer dev.Close()
 		gids[i], err = dev.GIDFor(1, netip.Addr{})
-		ok(err)
+		ok("dev.GIDFor", err)
 		pd, err := dev.AllocPD()
-		ok(err)
+		ok("dev.AllocPD", err)
 		defer pd.Close()
 		bufs[i], err = pd.Alloc(4096, verbs.LocalWrite)
-		ok(err)
+		ok("pd.Alloc", err)
 		defer bufs[i].Close()
 		qps[i], err = pd.CreateQP(verbs.QPConfig{Type: verbs.RC})
-		ok(err)
+		ok("pd.CreateQP", err)
 		defer qps[i].Close()
 	}
 	for i, qp := range qps {
 		peer := 1 - i
-		ok(qp.Modify(&verbs.QPAttr{State: verbs.QPInit, Port: 1}, verbs.QPAttrState|verbs.QPAttrPKeyIndex|verbs.QPAttrPort|verbs.QPAttrAccess))
-		ok(qp.Modify(&verbs.QPAttr{
+		ok("qp.Modify", qp.Modify(&verbs.QPAttr{State: verbs.QPInit, Port: 1}, verbs.QPAttrState|verbs.QPAttrPKeyIndex|verbs.QPAttrPort|verbs.QPAttrAccess))
+		ok("qp.Modify", qp.Modify(&verbs.QPAttr{
 			State: verbs.QPRTR, PathMTU: verbs.MTU1024, DestQPNum: qps[peer].Num(), MinRNRTimer: 12,
 			AH: verbs.AHAttr{Global: true, Port: 1, GRH: verbs.GlobalRoute{DGID: gids[peer].GID, SGIDIndex: uint8(gids[i].Index), HopLimit: 64}},
 		}, verbs.QPAttrState|verbs.QPAttrAV|verbs.QPAttrPathMTU|verbs.QPAttrDestQPNum|verbs.QPAttrRQPSN|verbs.QPAttrMaxDestRdAtomic|verbs.QPAttrMinRNRTimer))
-		ok(qp.Modify(&verbs.QPAttr{State: verbs.QPRTS, Timeout: 14, RetryCount: 7, RNRRetryCount: 7},
+		ok("qp.Modify", qp.Modify(&verbs.QPAttr{State: verbs.QPRTS, Timeout: 14, RetryCount: 7, RNRRetryCount: 7},
 			verbs.QPAttrState|verbs.QPAttrTimeout|verbs.QPAttrRetryCount|verbs.QPAttrRNRRetryCount|verbs.QPAttrSQPSN|verbs.QPAttrMaxRdAtomic))
 	}
 	s := &session{qp: qps[0]}
 	_, err := qps[0].PostRecv([]verbs.RecvWR{{SGList: []verbs.SGE{bufs[0].Slice(0, 16)}}})
-	ok(err)
+	ok("qps[0].PostRecv", err)
 	_, err = qps[1].PostSend([]verbs.SendWR{{Opcode: verbs.OpSend, SGList: []verbs.SGE{bufs[1].Slice(0, 100)}}}) // too long for the receive
-	ok(err)
-	ok(s.post(verbs.OpSend, bufs[0].Slice(0, 16), info{}))
+	ok("qps[1].PostSend", err)
+	ok("s.post", s.post(verbs.OpSend, bufs[0].Slice(0, 16), info{}))
 	var wc verbs.WC
 	for n := 0; n == 0; {
 		n, err = s.qp.SendCQ().Poll(s.queue.wc[:])
-		ok(err)
+		ok("s.qp.SendCQ().Poll", err)
 		wc = s.queue.wc[0]
 	}
 	flush := wc.Err()

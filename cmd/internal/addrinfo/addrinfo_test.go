@@ -134,7 +134,7 @@ func hexAddr(t *testing.T, a cm.Addr) string {
 	}
 	sa, size, err := ucma.EncodeSockaddr(ucma.Addr(a))
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("ucma.EncodeSockaddr: %v", err)
 	}
 	return hex.EncodeToString(sa[:size])
 }

@@ -44,7 +44,7 @@ func silent(t *testing.T, says string, fn func(n *node) error) {
 func TestSilentPeer(t *testing.T) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("net.Listen: %v", err)
 	}
 	defer ln.Close()
 	go func() {
@@ -78,13 +78,13 @@ func TestSilentPeer(t *testing.T) {
 	host := verbs.Host{Drivers: []provider.Driver{rxe.Driver{}}, Kernel: uverbstest.New("rxe0")}
 	dev, err := host.Open("rxe0")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("host.Open: %v", err)
 	}
 	defer dev.Close()
 	for _, events := range []bool{false, true} {
 		cq, err := dev.CreateCQ(verbs.CQConfig{NoEvents: !events})
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("dev.CreateCQ: %v", err)
 		}
 		defer cq.Close()
 		silent(t, "poll CQ failed", func(n *node) error {
@@ -100,7 +100,7 @@ func freePort(t *testing.T) int {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("net.Listen: %v", err)
 	}
 	defer ln.Close()
 	return ln.Addr().(*net.TCPAddr).Port
@@ -116,7 +116,7 @@ func dial(t *testing.T, port int) net.Conn {
 		}
 		select {
 		case <-t.Context().Done():
-			t.Error(err)
+			t.Errorf("net.Dial: %v", err)
 			runtime.Goexit()
 		case <-time.After(time.Millisecond):
 		}

@@ -120,10 +120,10 @@ func TestOutputFailure(t *testing.T) {
 	full := errors.New("disk full")
 	u := &UI{Out: failingWriter{full}, Err: failingWriter{full}}
 	if err := u.Printf("x"); !errors.Is(err, full) {
-		t.Error(err)
+		t.Errorf("u.Printf = %v, want %v", err, full)
 	}
 	if err := u.Failure(); !errors.Is(err, full) {
-		t.Error(err)
+		t.Errorf("u.Failure = %v, want %v", err, full)
 	}
 }
 
@@ -160,7 +160,7 @@ func TestResolve(t *testing.T) {
 		}
 	}
 	if _, err := LookupHost(t.Context(), ""); !errors.Is(err, addrinfo.NoName) {
-		t.Error(err)
+		t.Errorf("LookupHost error = %v, want %v", err, addrinfo.NoName)
 	}
 	if ip, err := LookupHost(t.Context(), "10.8.0.1"); ip != netip.MustParseAddr("10.8.0.1") || err != nil {
 		t.Errorf("LookupHost(10.8.0.1) = %v, %v", ip, err)
@@ -177,7 +177,7 @@ func TestWaiter(t *testing.T) {
 		n, done := 0, false
 		go func() {
 			if err := w.Until(t.Context(), func() bool { return n == 3 }); err != nil {
-				t.Error(err)
+				t.Errorf("w.Until: %v", err)
 			}
 			w.Do(func() { done = true })
 		}()
@@ -199,10 +199,10 @@ func TestWaiter(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
 		if err := w.Until(ctx, func() bool { return false }); !errors.Is(err, context.Canceled) {
-			t.Error(err)
+			t.Errorf("w.Until = %v, want %v", err, context.Canceled)
 		}
 		if err := w.Until(ctx, func() bool { return true }); err != nil {
-			t.Error(err)
+			t.Errorf("w.Until: %v", err)
 		}
 	})
 }

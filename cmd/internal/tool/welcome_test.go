@@ -32,7 +32,7 @@ func welcomeAt(t *testing.T, ctx context.Context, n int, patience time.Duration)
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("net.Listen: %v", err)
 	}
 	closed := make(chan error, 1000)
 	w := &Welcome[string]{Listener: ln, Patience: patience, Read: readWord, Refused: func(_ net.Conn, err error) { closed <- err }}
@@ -61,11 +61,11 @@ func connectTo(t *testing.T, addr string, hello []byte) net.Conn {
 	t.Helper()
 	conn, err := net.Dial("tcp", addr)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("net.Dial: %v", err)
 	}
 	t.Cleanup(func() { conn.Close() })
 	if _, err := conn.Write(hello); err != nil {
-		t.Fatal(err)
+		t.Fatalf("conn.Write: %v", err)
 	}
 	return conn
 }

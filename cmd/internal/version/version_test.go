@@ -76,7 +76,7 @@ func TestPrograms(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			info, err := buildinfo.ReadFile(filepath.Join(dir, name))
 			if err != nil {
-				t.Fatal(err)
+				t.Fatalf("buildinfo.ReadFile: %v", err)
 			}
 			want := Line(info)
 			if !strings.HasPrefix(want, name+" ") {

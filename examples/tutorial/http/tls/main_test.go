@@ -74,7 +74,7 @@ func writeCertificate(t *testing.T) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("ecdsa.GenerateKey: %v", err)
 	}
 	host, _, _ := net.SplitHostPort(address)
 	template := &x509.Certificate{
@@ -85,18 +85,18 @@ func writeCertificate(t *testing.T) {
 	}
 	cert, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("x509.CreateCertificate: %v", err)
 	}
 	der, err := x509.MarshalPKCS8PrivateKey(key)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("x509.MarshalPKCS8PrivateKey: %v", err)
 	}
 	for file, block := range map[string]*pem.Block{
 		"cert.pem": {Type: "CERTIFICATE", Bytes: cert},
 		"key.pem":  {Type: "PRIVATE KEY", Bytes: der},
 	} {
 		if err := os.WriteFile(file, pem.EncodeToMemory(block), 0o600); err != nil {
-			t.Fatal(err)
+			t.Fatalf("os.WriteFile: %v", err)
 		}
 	}
 }

@@ -27,15 +27,15 @@ func TestF(t *testing.T) {
 func TestFiles(t *testing.T) {
 	b, err := os.ReadFile("testdata/file")
 	if err != nil || string(b) != "data\n" {
-		t.Fatal(string(b), err)
+		t.Fatalf("os.ReadFile = %q, %v, want %q", b, err, "data\n")
 	}
 	if err := os.WriteFile("written", b, 0o644); err != nil {
-		t.Fatal(err)
+		t.Fatalf("os.WriteFile: %v", err)
 	}
 	if err := os.WriteFile("/etc/rdmavm-e2e", b, 0o644); err != nil {
-		t.Fatal(err)
+		t.Fatalf("os.WriteFile: %v", err)
 	}
 	if err := os.WriteFile(t.TempDir()+"/x", b, 0o644); err != nil {
-		t.Fatal(err)
+		t.Fatalf("os.WriteFile: %v", err)
 	}
 }
