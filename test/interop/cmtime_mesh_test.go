@@ -35,7 +35,7 @@ func TestCmtimeMesh(t *testing.T) {
 			args := append([]string{"-C", path.Server, "-p", newPort()}, strings.Fields(tc.flags)...)
 			server, err := pairing.Start(t.Context(), ours, append([]string{"-L", "-b", path.Server}, args...)...)
 			if err != nil {
-				t.Fatal(err)
+				t.Fatalf("pairing.Start: %v", err)
 			}
 			// The first program is the root and prints this at once.
 			for start := time.Now(); !strings.Contains(server.Output().Stdout, "Running as OOB root\n"); time.Sleep(10 * time.Millisecond) {
@@ -47,7 +47,7 @@ func TestCmtimeMesh(t *testing.T) {
 			for range tc.clients {
 				p, err := pairing.Start(t.Context(), ours, append([]string{"-b", path.Client}, args...)...)
 				if err != nil {
-					t.Fatal(err)
+					t.Fatalf("pairing.Start: %v", err)
 				}
 				procs = append(procs, p)
 			}

@@ -65,7 +65,7 @@ func TestCmtime(t *testing.T) {
 				port := newPort()
 				proc, err := start(ctx, t, server, "-b", path.Server, "-p", port)
 				if err != nil {
-					t.Fatal(err)
+					t.Fatalf("start: %v", err)
 				}
 				for _, client := range []pairing.Program{ours, theirs, ours} {
 					out, err := cmtimeClient(ctx, proc, client, path, port, conns)
@@ -109,15 +109,15 @@ func TestCmtimeKilledClient(t *testing.T) {
 	defer cancel()
 	server, err := start(ctx, t, ours, "-b", path.Server, "-p", port)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("start: %v", err)
 	}
 	if _, err := cmtimeClient(ctx, server, ours, path, port, 1); err != nil { // wait until the server listens
-		t.Fatal(err)
+		t.Fatalf("cmtimeClient: %v", err)
 	}
 	for _, victim := range []pairing.Program{ours, theirs} {
 		proc, err := pairing.Start(ctx, victim, "-s", path.Server, "-b", path.Client, "-p", port, "-c", "300")
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("pairing.Start: %v", err)
 		}
 		time.Sleep(200 * time.Millisecond) // while the client is connecting
 		proc.Signal(syscall.SIGKILL)

@@ -69,7 +69,7 @@ func TestMckey(t *testing.T) {
 							err = mckey(t, receiver, sender, path, group, strings.Fields(flags))
 						}
 						if err != nil {
-							t.Error(err)
+							t.Errorf("mckey: %v", err)
 						}
 					})
 				}

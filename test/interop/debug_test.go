@@ -43,7 +43,7 @@ func TestDebugLines(t *testing.T) {
 				port := pairing.NewPort()
 				s, err := pairing.StartServer(t.Context(), p[0], path.Server, port, q, "-vV")
 				if err != nil {
-					t.Fatal(err)
+					t.Fatalf("pairing.StartServer: %v", err)
 				}
 				if i == 0 {
 					// The C client does not end when iWARP refuses its connection.
@@ -57,7 +57,7 @@ func TestDebugLines(t *testing.T) {
 				}
 				served, err := s.Wait(30 * time.Second)
 				if err != nil {
-					t.Fatal(err)
+					t.Fatalf("s.Wait: %v", err)
 				}
 				server[i], client[1-i] = debugLines(served), debugLines(out)
 			}

@@ -32,24 +32,24 @@ func TestAsyncwatch(t *testing.T) {
 	ours, theirs := tool(t, "ibv_asyncwatch")
 	const name = "rxewatch"
 	veth := &netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: "veth-w"}, PeerName: "veth-x"}
-	check := func(err error) {
+	check := func(call string, err error) {
 		t.Helper()
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("%s: %v", call, err)
 		}
 	}
-	check(netlink.LinkAdd(veth))
+	check("netlink.LinkAdd", netlink.LinkAdd(veth))
 	defer netlink.LinkDel(veth)
 	for _, end := range []string{veth.Name, veth.PeerName} {
 		link, err := netlink.LinkByName(end)
-		check(err)
-		check(netlink.LinkSetUp(link))
+		check("netlink.LinkByName", err)
+		check("netlink.LinkSetUp", netlink.LinkSetUp(link))
 	}
 	driver := vmtest.Driver()
 	if driver == "mlx5" {
 		driver = "rxe" // mlx5 creates a device only on a card's own interface
 	}
-	check(netlink.RdmaLinkAdd(name, driver, veth.Name))
+	check("netlink.RdmaLinkAdd", netlink.RdmaLinkAdd(name, driver, veth.Name))
 	defer netlink.RdmaLinkDel(name)
 	ctx, cancel := context.WithCancel(t.Context())
 	var watching []*pairing.Process
@@ -61,7 +61,7 @@ func TestAsyncwatch(t *testing.T) {
 	}()
 	for _, program := range []pairing.Program{ours, theirs} {
 		p, err := pairing.Start(ctx, program, "-d", name)
-		check(err)
+		check("pairing.Start", err)
 		watching = append(watching, p)
 	}
 	await := func(want string) {
@@ -75,9 +75,9 @@ func TestAsyncwatch(t *testing.T) {
 		}
 	}
 	await(name + ": async event FD ")
-	check(netlink.LinkSetDown(veth))
+	check("netlink.LinkSetDown", netlink.LinkSetDown(veth))
 	await("  event_type IBV_EVENT_PORT_ERR (10), port 1\n")
-	check(netlink.LinkSetUp(veth))
+	check("netlink.LinkSetUp", netlink.LinkSetUp(veth))
 	await("  event_type IBV_EVENT_PORT_ACTIVE (9), port 1\n")
 	time.Sleep(200 * time.Millisecond) // wait for further lines
 	var lines [2]string

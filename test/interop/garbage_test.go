@@ -45,7 +45,7 @@ func TestGarbageForServers(t *testing.T) {
 			port := newPort()
 			server, err := start(ctx, t, ours, append(strings.Fields(tc.args), "-p", port)...)
 			if err != nil {
-				t.Fatal(err)
+				t.Fatalf("start: %v", err)
 			}
 			for _, n := range lengths {
 				d := from(path)
@@ -92,13 +92,13 @@ func TestUdaddyGarbage(t *testing.T) {
 	path := paths(t)[0]
 	server, err := start(ctx, t, ours, "-C", "0", "-c", "3", "-b", path.Server)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("start: %v", err)
 	}
 	d := from(path)
 	for done := 0; done < 3 && ctx.Err() == nil; {
 		r, err := d.Resolve(ctx, "udp", path.Server+":7174") // udaddy has no flag for the port
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("d.Resolve: %v", err)
 		}
 		if _, err := r.Lookup(ctx, &cm.ConnParam{PrivateData: vmtest.Garbage(90 * done)}); err == nil {
 			done++
@@ -127,16 +127,16 @@ func TestGarbageForClients(t *testing.T) {
 				ours, _ := tool(t, tc.name)
 				ln, err := cm.Listen(ctx, "tcp", path.Server+":0")
 				if err != nil {
-					t.Fatal(err)
+					t.Fatalf("cm.Listen: %v", err)
 				}
 				defer ln.Close()
 				client, err := pairing.Start(ctx, ours, append(strings.Fields(tc.args), "-p", portOf(ln))...)
 				if err != nil {
-					t.Fatal(err)
+					t.Fatalf("pairing.Start: %v", err)
 				}
 				req, err := ln.Accept(ctx)
 				if err != nil {
-					t.Fatal(err)
+					t.Fatalf("ln.Accept: %v", err)
 				}
 				defer req.Close()
 				status := 255 // there is no data
@@ -152,7 +152,7 @@ func TestGarbageForClients(t *testing.T) {
 					}
 				}
 				if err != nil {
-					t.Error(err)
+					t.Errorf("req.Reject or req.Accept: %v", err)
 				}
 				out, err := client.Wait(toolLimit)
 				if said := out.Stdout + out.Stderr; err != nil || (out.Status == 0) != (status == 0) || said == "" || strings.Contains(said, "panic") {

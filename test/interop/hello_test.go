@@ -58,7 +58,7 @@ func TestHelloHostile(t *testing.T) {
 			port := newPort()
 			server, err := pairing.Start(ctx, ours, "-s", path.Server, "-p", port)
 			if err != nil {
-				t.Fatal(err)
+				t.Fatalf("pairing.Start: %v", err)
 			}
 			conn := dialWhenUp(t, ctx, path, port)
 			defer conn.Close()
@@ -67,7 +67,7 @@ func TestHelloHostile(t *testing.T) {
 			} else {
 				mr, err := conn.PD().Alloc(64, verbs.LocalWrite)
 				if err != nil {
-					t.Fatal(err)
+					t.Fatalf("conn.PD().Alloc: %v", err)
 				}
 				defer mr.Close()
 				conn.Send(ctx, mr.Slice(0, tc.size))
@@ -84,12 +84,12 @@ func TestHelloHostile(t *testing.T) {
 		defer cancel()
 		ln, err := cm.Listen(ctx, "tcp", netip.AddrPortFrom(netip.MustParseAddr(path.Server), 0).String())
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("cm.Listen: %v", err)
 		}
 		defer ln.Close()
 		proc, err := pairing.Start(ctx, client, "-s", path.Server, "-p", portOf(ln))
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("pairing.Start: %v", err)
 		}
 		sendAndLeave(t, ctx, ln, 0)
 		out, err := proc.Wait(toolLimit)

@@ -33,26 +33,26 @@ func connect(t *testing.T, ctx context.Context, path pairing.Path, port int) *ho
 	}
 	r, err := d.Resolve(ctx, "tcp", netip.AddrPortFrom(netip.MustParseAddr(path.Server), uint16(port)).String())
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("d.Resolve: %v", err)
 	}
 	t.Cleanup(func() { r.Close() })
 	pd, err := r.PD()
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("r.PD: %v", err)
 	}
 	mr, err := pd.Alloc(hostileBuffer, verbs.LocalWrite|verbs.RemoteRead|verbs.RemoteWrite)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("pd.Alloc: %v", err)
 	}
 	for i := range mr.Bytes() {
 		mr.Bytes()[i] = 'x'
 	}
 	if err := r.PostRecv(1, mr.Slice(0, 16)); err != nil {
-		t.Fatal(err)
+		t.Fatalf("r.PostRecv: %v", err)
 	}
 	conn, err := r.Connect(ctx, nil, d.Param)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("r.Connect: %v", err)
 	}
 	t.Cleanup(func() {
 		conn.Close()
@@ -99,7 +99,7 @@ func TestHostileClients(t *testing.T) {
 			defer cancel()
 			server, err := pairing.StartServer(ctx, ours, path.Server, port, q)
 			if err != nil {
-				t.Fatal(err)
+				t.Fatalf("pairing.StartServer: %v", err)
 			}
 			good := func(p pairing.Program) {
 				t.Helper()
@@ -112,7 +112,7 @@ func TestHostileClients(t *testing.T) {
 			// One client stays connected during the whole test.
 			patient, err := pairing.StartClient(ctx, ours, path.Server, port, "-I", path.Client, "-V")
 			if err != nil {
-				t.Fatal(err)
+				t.Fatalf("pairing.StartClient: %v", err)
 			}
 			for _, c := range []struct {
 				name string
@@ -227,15 +227,15 @@ func TestHostileServers(t *testing.T) {
 				defer cancel()
 				ln, err := cm.Listen(ctx, "tcp", netip.AddrPortFrom(netip.MustParseAddr(path.Server), 0).String())
 				if err != nil {
-					t.Fatal(err)
+					t.Fatalf("cm.Listen: %v", err)
 				}
 				defer ln.Close()
 				client, err := pairing.Start(ctx, ours, "-c", "-a", path.Server, "-I", path.Client, "-p", fmt.Sprint(ln.Addr().Port()), "-C", "1", q)
 				if err != nil {
-					t.Fatal(err)
+					t.Fatalf("pairing.Start: %v", err)
 				}
 				if err := serveBadly(ctx, ln, c.size); err != nil {
-					t.Error(err)
+					t.Errorf("serveBadly: %v", err)
 				}
 				out, err := client.Wait(30 * time.Second)
 				if err != nil || out.Status != 255 || !strings.Contains(out.Stderr, c.want) {

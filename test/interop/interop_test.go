@@ -39,7 +39,7 @@ func paths(t *testing.T) []pairing.Path {
 	vmtest.Need(t)
 	p, err := pairing.Paths()
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("pairing.Paths: %v", err)
 	}
 	return p
 }
@@ -91,7 +91,7 @@ func run(t *testing.T, r pairing.Run) {
 	t.Helper()
 	t.Run(strings.ReplaceAll(r.String(), " ", "_"), func(t *testing.T) {
 		if err := r.Do(t.Context()); err != nil {
-			t.Error(err)
+			t.Errorf("r.Do: %v", err)
 		}
 	})
 }
@@ -119,7 +119,7 @@ func TestPersistent(t *testing.T) {
 			defer cancel()
 			server, err := pairing.StartServer(ctx, c.server, path.Server, port, append([]string{"-S", fmt.Sprint(size)}, c.flags...)...)
 			if err != nil {
-				t.Fatal(err)
+				t.Fatalf("pairing.StartServer: %v", err)
 			}
 			client := func(p pairing.Program) {
 				out, err := pairing.RunClient(ctx, p, path.Server, port, 60*time.Second,
@@ -208,7 +208,7 @@ func output(t *testing.T, p pairing.Program, args string) pairing.Output {
 	t.Helper()
 	proc, err := pairing.Start(t.Context(), p, strings.Fields(args)...)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("pairing.Start: %v", err)
 	}
 	out, err := proc.Wait(30 * time.Second)
 	if err != nil {
@@ -228,7 +228,7 @@ func TestTooMuchData(t *testing.T) {
 				port := pairing.NewPort()
 				server, err := pairing.StartServer(t.Context(), pair[0], path.Server, port, "-S", "64", q)
 				if err != nil {
-					t.Fatal(err)
+					t.Fatalf("pairing.StartServer: %v", err)
 				}
 				client, err := pairing.RunClient(t.Context(), pair[1], path.Server, port, 20*time.Second, "-I", path.Client, "-S", "4096", "-C", "3", q)
 				if err != nil {
@@ -261,11 +261,11 @@ func TestPeerEnds(t *testing.T) {
 					port := pairing.NewPort()
 					server, err := pairing.StartServer(t.Context(), other, path.Server, port)
 					if err != nil {
-						t.Fatal(err)
+						t.Fatalf("pairing.StartServer: %v", err)
 					}
 					client, err := pairing.StartClient(t.Context(), ours, path.Server, port, "-I", path.Client, q)
 					if err != nil {
-						t.Fatal(err)
+						t.Fatalf("pairing.StartClient: %v", err)
 					}
 					server.Signal(sig)
 					out, err := client.Wait(30 * time.Second)
@@ -281,11 +281,11 @@ func TestPeerEnds(t *testing.T) {
 					port := pairing.NewPort()
 					server, err := pairing.StartServer(t.Context(), ours, path.Server, port, q)
 					if err != nil {
-						t.Fatal(err)
+						t.Fatalf("pairing.StartServer: %v", err)
 					}
 					client, err := pairing.StartClient(t.Context(), other, path.Server, port, "-I", path.Client)
 					if err != nil {
-						t.Fatal(err)
+						t.Fatalf("pairing.StartClient: %v", err)
 					}
 					client.Signal(sig)
 					out, err := server.Wait(30 * time.Second)
@@ -320,12 +320,12 @@ func TestFullDisk(t *testing.T) {
 	path, port := paths(t)[0], pairing.NewPort()
 	server, err := pairing.StartServer(t.Context(), ours, path.Server, port)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("pairing.StartServer: %v", err)
 	}
 	defer server.Wait(30 * time.Second)
 	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("os.OpenFile: %v", err)
 	}
 	defer full.Close()
 	for range 50 {

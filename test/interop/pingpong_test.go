@@ -41,12 +41,12 @@ func gidIndex(t *testing.T, h vmtest.Host, addr netip.Addr) string {
 	t.Helper()
 	dev, err := verbs.DefaultHost().Open(h.Device)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("verbs.DefaultHost().Open: %v", err)
 	}
 	defer dev.Close()
 	g, err := dev.GIDFor(1, addr)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("dev.GIDFor: %v", err)
 	}
 	return strconv.Itoa(int(g.Index))
 }
@@ -259,7 +259,7 @@ func TestPingpongHostile(t *testing.T) {
 				port := newPort()
 				server, err := pairing.Start(ctx, ours, "-d", hosts[0].Device, "-p", port, "-n", "10")
 				if err != nil {
-					t.Fatal(err)
+					t.Fatalf("pairing.Start: %v", err)
 				}
 				var conn net.Conn
 				for start := time.Now(); ; time.Sleep(50 * time.Millisecond) {
@@ -277,7 +277,7 @@ func TestPingpongHostile(t *testing.T) {
 					status = 0
 					client, err := pairing.Start(ctx, ours, "-d", hosts[1].Device, "-p", port, "-n", "10", "127.0.0.1")
 					if err != nil {
-						t.Fatal(err)
+						t.Fatalf("pairing.Start: %v", err)
 					}
 					if out, err := client.Wait(toolLimit); err != nil || out.Status != 0 {
 						t.Errorf("client: %v, %v, want status 0", err, out)
@@ -313,7 +313,7 @@ func TestPingpongHostileServers(t *testing.T) {
 				defer cancel()
 				ln, err := net.Listen("tcp", "127.0.0.1:0")
 				if err != nil {
-					t.Fatal(err)
+					t.Fatalf("net.Listen: %v", err)
 				}
 				defer ln.Close()
 				go func() {
@@ -332,7 +332,7 @@ func TestPingpongHostileServers(t *testing.T) {
 				_, port, _ := net.SplitHostPort(ln.Addr().String())
 				client, err := pairing.Start(ctx, ours, "-d", hosts[0].Device, "-p", port, "127.0.0.1")
 				if err != nil {
-					t.Fatal(err)
+					t.Fatalf("pairing.Start: %v", err)
 				}
 				out, err := client.Wait(toolLimit)
 				if err != nil || out.Status != 1 || out.Stderr == "" || strings.Contains(out.Stderr, "panic") {

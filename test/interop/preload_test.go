@@ -89,7 +89,7 @@ func TestPreload(t *testing.T) {
 					t.Fatalf("DialContext: %v", err)
 				}
 				if err := transfer(ctx, c, conn); err != nil {
-					t.Error(err)
+					t.Errorf("transfer: %v", err)
 				}
 			})
 		}
@@ -134,7 +134,7 @@ func whenRead(t *testing.T, transfer func(context.Context) error) {
 		t.Logf("%v\n%v", errUnread, err)
 	}
 	if err != nil {
-		t.Error(err)
+		t.Errorf("transfer: %v", err)
 	}
 }
 
@@ -186,7 +186,7 @@ func startPreloaded(ctx context.Context, t *testing.T, input bool, name string, 
 	}
 	cmd.WaitDelay = time.Second
 	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
+		t.Fatalf("cmd.Start: %v", err)
 	}
 	go func() { p.ended <- cmd.Wait() }()
 	return p

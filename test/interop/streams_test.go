@@ -66,7 +66,7 @@ func TestRcopy(t *testing.T) {
 			want := make([]byte, 3_000_001)
 			rand.Read(want)
 			if err := os.WriteFile(source, want, 0o600); err != nil {
-				t.Fatal(err)
+				t.Fatalf("os.WriteFile: %v", err)
 			}
 			meeting{
 				server: pair[0], serverArgs: []string{"-p", port}, serverStays: true,

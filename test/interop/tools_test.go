@@ -72,7 +72,7 @@ func (m meeting) run(t *testing.T) {
 		err = m.try(t.Context(), t)
 	}
 	if err != nil {
-		t.Error(err)
+		t.Errorf("try: %v", err)
 	}
 }
 

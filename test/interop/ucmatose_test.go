@@ -133,13 +133,13 @@ func TestUcmatoseTooMany(t *testing.T) {
 			port := newPort()
 			server, err := pairing.Start(ctx, ours, "-b", path.Server, "-p", port, "-c", "2")
 			if err != nil {
-				t.Fatal(err)
+				t.Fatalf("pairing.Start: %v", err)
 			}
 			conn := dialWhenUp(t, ctx, path, port)
 			defer conn.Close()
 			proc, err := pairing.Start(ctx, client, "-s", path.Server, "-b", path.Client, "-p", port, "-c", "2")
 			if err != nil {
-				t.Fatal(err)
+				t.Fatalf("pairing.Start: %v", err)
 			}
 			for !strings.Contains(server.Output().Stdout, "cmatose: failing connection request\n") {
 				if ctx.Err() != nil {
@@ -172,7 +172,7 @@ func TestUcmatoseHostile(t *testing.T) {
 		port := newPort()
 		server, err := pairing.Start(ctx, ours, "-b", path.Server, "-p", port)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("pairing.Start: %v", err)
 		}
 		dialWhenUp(t, ctx, path, port).Close()
 		out, err := server.Wait(toolLimit)
@@ -186,12 +186,12 @@ func TestUcmatoseHostile(t *testing.T) {
 			defer cancel()
 			ln, err := cm.Listen(ctx, "tcp", netip.AddrPortFrom(netip.MustParseAddr(path.Server), 0).String())
 			if err != nil {
-				t.Fatal(err)
+				t.Fatalf("cm.Listen: %v", err)
 			}
 			defer ln.Close()
 			client, err := pairing.Start(ctx, ours, "-s", path.Server, "-b", path.Client, "-p", portOf(ln))
 			if err != nil {
-				t.Fatal(err)
+				t.Fatalf("pairing.Start: %v", err)
 			}
 			sendAndLeave(t, ctx, ln, size)
 			out, err := client.Wait(toolLimit)
@@ -218,7 +218,7 @@ func dialUntilUp(t *testing.T, ctx context.Context, d *cm.Dialer, path pairing.P
 			return conn
 		}
 		if time.Since(start) > startWait {
-			t.Fatal(err)
+			t.Fatalf("d.Dial: %v", err)
 		}
 	}
 }
@@ -234,21 +234,21 @@ func sendAndLeave(t *testing.T, ctx context.Context, ln *cm.Listener, size int) 
 	t.Helper()
 	req, err := ln.Accept(ctx)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("ln.Accept: %v", err)
 	}
 	defer req.Close()
 	pd, err := req.PD()
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("req.PD: %v", err)
 	}
 	mr, err := pd.Alloc(4096, verbs.LocalWrite)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("pd.Alloc: %v", err)
 	}
 	defer mr.Close()
 	conn, err := req.Accept(ctx, nil, nil)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("req.Accept: %v", err)
 	}
 	defer conn.Close()
 	if size > 0 {

@@ -75,16 +75,16 @@ func TestWatchUnread(t *testing.T) {
 	server := vmtest.Hosts(t, 2)[0].IPv4
 	ln, err := net.Listen("tcp", netip.AddrPortFrom(server, 0).String())
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("net.Listen: %v", err)
 	}
 	defer ln.Close()
 	conn, err := net.Dial("tcp", ln.Addr().String())
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("net.Dial: %v", err)
 	}
 	defer conn.Close()
 	if _, err := conn.Write([]byte("unread")); err != nil {
-		t.Fatal(err)
+		t.Fatalf("conn.Write: %v", err)
 	}
 	ctx, stop := context.WithTimeout(t.Context(), preloadLimit)
 	defer stop()

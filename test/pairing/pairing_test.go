@@ -67,11 +67,11 @@ func TestStartRefusedClientHangs(t *testing.T) {
 	script := fmt.Sprintf("[ -e %[1]s ] && { echo ping; exec sleep 1000; }; touch %[1]s; echo rdma_connect: Connection refused >&2; exec sleep 1000", flag)
 	name := filepath.Join(t.TempDir(), "client")
 	if err := os.WriteFile(name, []byte("#!/bin/sh\n"+script), 0o700); err != nil {
-		t.Fatal(err)
+		t.Fatalf("os.WriteFile: %v", err)
 	}
 	proc, err := StartClient(t.Context(), Program{Name: "C", Path: name}, "10.8.0.1", 1)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("StartClient: %v", err)
 	}
 	if out := proc.Output(); out.Stdout != "ping\n" {
 		t.Errorf("the client printed %q, want a ping", out.Stdout)
@@ -98,10 +98,10 @@ func TestHostPaths(t *testing.T) {
 		t.Helper()
 		file := filepath.Join(sys, name)
 		if err := os.MkdirAll(filepath.Dir(file), 0o777); err != nil {
-			t.Fatal(err)
+			t.Fatalf("os.MkdirAll: %v", err)
 		}
 		if err := os.WriteFile(file, []byte(content+"\n"), 0o666); err != nil {
-			t.Fatal(err)
+			t.Fatalf("os.WriteFile: %v", err)
 		}
 	}
 	write("mlx5_0/ports/1/state", "1: DOWN")
@@ -126,7 +126,7 @@ func TestHostPaths(t *testing.T) {
 func TestMuchOutput(t *testing.T) {
 	proc, err := Start(t.Context(), Program{Name: "none", Path: "/bin/cat"}, "/dev/zero")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Start: %v", err)
 	}
 	out, err := proc.Wait(30 * time.Second)
 	if err != nil || out.Status != 128+int(syscall.SIGPIPE) || len(out.Stdout) > maxOutput || len(out.Stdout) < maxOutput/2 {
