@@ -264,7 +264,7 @@ func TestTransitions(t *testing.T) {
 			q := h.qp(prm.ServiceRC, cq, cq, nil)
 			for _, step := range s.way {
 				if err := q.modify(step, mtu); err != nil {
-					t.Fatal(err)
+					t.Fatalf("q.modify: %v", err)
 				}
 			}
 			if s.name == "SQD" && !h.d.Drain(q.n) {
@@ -275,13 +275,13 @@ func TestTransitions(t *testing.T) {
 				t.Errorf("%s of a QP in %s = %v", CommandName(op), s.name, err)
 			}
 			if err := h.on(prm.OpDestroyQP, q.n); err != nil {
-				t.Error(err)
+				t.Errorf("h.on(OpDestroyQP): %v", err)
 			}
 		}
 	}
 	q := h.qp(prm.ServiceRC, cq, cq, nil)
 	if err := q.modify(prm.OpRst2Init, nil); err != nil {
-		t.Error(err)
+		t.Errorf("q.modify(OpRst2Init): %v", err)
 	}
 	if err := q.modify(prm.OpInit2RTR, nil); !errors.Is(err, statusError(prm.StatusBadParam)) {
 		t.Errorf("INIT2RTR with a path MTU of 0 = %v, want BAD_PARAM", err)

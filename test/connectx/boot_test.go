@@ -29,7 +29,7 @@ func (r *rig) boot() {
 		r.on(prm.OpEnableHCA, 0), r.on(prm.OpSetISSI, 1), r.give(bootPages), r.give(initPages), r.on(prm.OpInitHCA, 0),
 	} {
 		if err != nil {
-			r.t.Fatal(err)
+			r.t.Fatalf("boot: %v", err)
 		}
 	}
 }
@@ -46,7 +46,7 @@ func TestBoot(t *testing.T) {
 		t.Helper()
 		out, err := r.mod(prm.OpQueryPages, kind, 0, nil)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("r.mod(OpQueryPages): %v", err)
 		}
 		return int32(prm.QueryPagesOut.Pages.Get(out))
 	}
@@ -60,7 +60,7 @@ func TestBoot(t *testing.T) {
 	refused("INIT_HCA before the start", r.on(prm.OpInitHCA, 0), prm.StatusBadSysState)
 	refused("another function", r.on(prm.OpEnableHCA, 1), prm.StatusBadParam)
 	if err := r.on(prm.OpEnableHCA, 0); err != nil {
-		t.Fatal(err)
+		t.Fatalf("r.on(OpEnableHCA): %v", err)
 	}
 	refused("ENABLE_HCA twice", r.on(prm.OpEnableHCA, 0), prm.StatusBadSysState)
 	out := r.must(prm.OpQueryISSI, 16, nil, nil)
@@ -72,23 +72,23 @@ func TestBoot(t *testing.T) {
 		t.Errorf("QUERY_PAGES for boot = %d, want the boot pages", n)
 	}
 	if err := r.give(bootPages); err != nil {
-		t.Fatal(err)
+		t.Fatalf("r.give: %v", err)
 	}
 	if n, m := needed(prm.PagesBoot), needed(prm.PagesInit); n != 0 || m != initPages {
 		t.Errorf("QUERY_PAGES after %d pages = %d for boot, %d for init", bootPages, n, m)
 	}
 	refused("INIT_HCA without pages", r.on(prm.OpInitHCA, 0), prm.StatusNoResources)
 	if err := r.give(initPages); err != nil {
-		t.Fatal(err)
+		t.Fatalf("r.give: %v", err)
 	}
 	refused("a PD before INIT_HCA", r.on(prm.OpAllocPD, 0), prm.StatusBadSysState)
 	if err := r.on(prm.OpInitHCA, 0); err != nil {
-		t.Fatal(err)
+		t.Fatalf("r.on(OpInitHCA): %v", err)
 	}
 	pd := r.object(prm.OpAllocPD)
 	refused("DISABLE_HCA while it runs", r.on(prm.OpDisableHCA, 0), prm.StatusBadSysState)
 	if err := r.on(prm.OpTeardownHCA, 0); err != nil {
-		t.Fatal(err)
+		t.Fatalf("r.on(OpTeardownHCA): %v", err)
 	}
 	if _, there := r.d.pds.objects[pd]; there || r.d.fw.state != hcaEnabled {
 		t.Error("TEARDOWN_HCA left objects, or did not change the state")
@@ -97,7 +97,7 @@ func TestBoot(t *testing.T) {
 		t.Errorf("QUERY_PAGES after TEARDOWN_HCA = %d, want 0", n)
 	}
 	if err := r.on(prm.OpDisableHCA, 0); err != nil {
-		t.Error(err)
+		t.Errorf("r.on(OpDisableHCA): %v", err)
 	}
 }
 
@@ -125,7 +125,7 @@ func TestPages(t *testing.T) {
 		t.Errorf("rejected commands added %d pages", len(r.d.fw.pages))
 	}
 	if _, err := r.mod(prm.OpManagePages, prm.PagesGive, 4, list); err != nil {
-		t.Fatal(err)
+		t.Fatalf("r.mod(OpManagePages): %v", err)
 	}
 	if _, err := r.mod(prm.OpManagePages, prm.PagesGive, 1, list); !errors.Is(err, statusError(prm.StatusBadParam)) {
 		t.Errorf("MANAGE_PAGES with a page twice = %v, want BAD_PARAM", err)
@@ -192,12 +192,12 @@ func TestCapabilities(t *testing.T) {
 	prm.Cap.CacheLine128.Set(caps, 1)
 	prm.Cap.UAR4K.Set(caps, 1)
 	if err := set(0, caps); err != nil {
-		t.Error(err)
+		t.Errorf("set: %v", err)
 	}
 	one := make([]byte, prm.CapSize)
 	prm.AtomicCap.Endianness.Set(one, 1)
 	if err := set(uint64(prm.CapAtomic)<<1, one); err != nil {
-		t.Error(err)
+		t.Errorf("set: %v", err)
 	}
 	if caps, _ := query(1); prm.Cap.LogMaxQP.Get(caps) != 12 || !prm.Cap.UAR4K.Is(caps) {
 		t.Error("SET_HCA_CAP did not change the general group")

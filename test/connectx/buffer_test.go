@@ -17,7 +17,7 @@ func TestBuffer(t *testing.T) {
 	d := New(Config{Memory: mem})
 	b, err := d.newBuffer(pas, 0, 1, 3*4096-64) // the queue starts at byte 64
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("d.newBuffer: %v", err)
 	}
 	for _, tc := range []struct {
 		off  uint64

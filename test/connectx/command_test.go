@@ -32,7 +32,7 @@ func TestRefusals(t *testing.T) {
 	}
 	for _, err := range []error{r.on(prm.OpDestroyEQ, e.n), r.on(prm.OpDeallocUAR, uar), r.on(prm.OpDeallocPD, pd)} {
 		if err != nil {
-			t.Error(err)
+			t.Errorf("destroy: %v", err)
 		}
 	}
 }
@@ -68,7 +68,7 @@ func TestNumbersComeBack(t *testing.T) {
 		t.Errorf("ALLOC_UAR without free pages = %v, want NO_RESOURCES", err)
 	}
 	if err := r.on(prm.OpDeallocUAR, 77); err != nil {
-		t.Error(err)
+		t.Errorf("r.on(OpDeallocUAR): %v", err)
 	}
 	if n := r.object(prm.OpAllocUAR); n != 77 {
 		t.Errorf("ALLOC_UAR = %d, want the free page 77", n)

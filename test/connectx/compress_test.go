@@ -191,7 +191,7 @@ func TestCompressInline(t *testing.T) {
 	short := func(c []byte) { prm.QPC.ScatterResp.Set(c, prm.ScatterResp32) }
 	p.qb = p.b.qp(prm.ServiceRC, p.b.cq(5, compressing), p.b.cq(5, compressing), short)
 	if err := p.qa.h.on(prm.Op2Rst, p.qa.n); err != nil {
-		t.Fatal(err)
+		t.Fatalf("p.qa.h.on(Op2Rst): %v", err)
 	}
 	p.qa.connect(p.qb.n, p.b.gid, nil)
 	p.qb.connect(p.qa.n, p.a.gid, short)
@@ -218,7 +218,7 @@ func TestCompressShared(t *testing.T) {
 		prm.QPC.SRQN.Set(c, uint64(s.n))
 	})
 	if err := p.qa.h.on(prm.Op2Rst, p.qa.n); err != nil {
-		t.Fatal(err)
+		t.Fatalf("p.qa.h.on(Op2Rst): %v", err)
 	}
 	p.qa.connect(p.qb.n, p.b.gid, nil)
 	p.qb.connect(p.qa.n, p.a.gid, nil)

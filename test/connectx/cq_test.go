@@ -131,7 +131,7 @@ func TestResize(t *testing.T) {
 	}
 	buf, err := q.resize(6, 128, nil)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("q.resize: %v", err)
 	}
 	p.qa.post(atOnce())
 	for range 3 {

@@ -49,7 +49,7 @@ func TestDrain(t *testing.T) {
 	p.qb.send.want(prm.CQEReq, nil)
 	p.qa.recv.want(prm.CQERespSend, nil)
 	if err := p.qa.modify(prm.OpSQDRTS, nil); err != nil {
-		t.Fatal(err)
+		t.Fatalf("p.qa.modify(OpSQDRTS): %v", err)
 	}
 	for _, n := range []uint64{1, 2} {
 		p.qa.send.want(prm.CQEReq, map[*prm.Field]uint64{&prm.CQE.WQECounter: n})
@@ -60,6 +60,6 @@ func TestDrain(t *testing.T) {
 	}
 	states(prm.QPSQD)
 	if err := p.qa.modify(prm.Op2Err, nil); err != nil {
-		t.Error(err)
+		t.Errorf("p.qa.modify(Op2Err): %v", err)
 	}
 }

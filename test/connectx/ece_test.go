@@ -52,7 +52,7 @@ func TestECE(t *testing.T) {
 			options(prm.OpRTR2RTS, 0, tc.agreed)
 			query(tc.agreed)
 			if err := h.on(prm.Op2Rst, q); err != nil {
-				t.Fatal(err)
+				t.Fatalf("h.on(Op2Rst): %v", err)
 			}
 			query(tc.granted) // state for the next peer
 		})

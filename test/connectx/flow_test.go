@@ -42,7 +42,7 @@ func (r *rig) flowCommand(op uint16, n int, tail []byte, table uint32, fill func
 func (r *rig) setRoot(table uint32) {
 	r.t.Helper()
 	if _, err := r.flowCommand(prm.OpSetFlowTableRoot, 0x40, nil, table, nil); err != nil {
-		r.t.Fatal(err)
+		r.t.Fatalf("r.flowCommand(OpSetFlowTableRoot): %v", err)
 	}
 }
 
@@ -62,7 +62,7 @@ func (r *rig) group(table, start, end uint32, mask func(m []byte)) uint32 {
 	r.t.Helper()
 	n, err := r.tryGroup(table, start, end, mask)
 	if err != nil {
-		r.t.Fatal(err)
+		r.t.Fatalf("r.tryGroup: %v", err)
 	}
 	return n
 }
@@ -89,7 +89,7 @@ func (r *rig) tryEntry(table, group, index uint32, action uint64, match func(m [
 func (r *rig) entry(table, group, index uint32, action uint64, match func(m []byte), dest ...to) {
 	r.t.Helper()
 	if err := r.tryEntry(table, group, index, action, match, dest...); err != nil {
-		r.t.Fatal(err)
+		r.t.Fatalf("r.tryEntry: %v", err)
 	}
 }
 
@@ -146,7 +146,7 @@ func TestSteering(t *testing.T) {
 	send(protoUDP, 7)
 	got(udp, copied)
 	if _, err := b.flowCommand(prm.OpDeleteFlowTableEntry, 0x40, nil, first, func(in []byte) { prm.FlowIn.Index.Set(in, 2) }); err != nil {
-		t.Fatal(err)
+		t.Fatalf("b.flowCommand(OpDeleteFlowTableEntry): %v", err)
 	}
 	send(protoUDP, 7)
 	got()
@@ -159,7 +159,7 @@ func TestSteering(t *testing.T) {
 		prm.FlowTable.MissAction.Set(c, prm.MissTable)
 		prm.FlowTable.MissTable.Set(c, uint64(first))
 	}); err != nil {
-		t.Fatal(err)
+		t.Fatalf("b.flowCommand(OpModifyFlowTable): %v", err)
 	}
 	if _, err := b.flowCommand(prm.OpSetFlowTableEntry, 0x40+prm.FlowSize, be.AppendUint64(nil, 1<<56|uint64(first)<<32), second, func(in []byte) {
 		prm.HeaderIn.OpMod.Set(in, 1)
@@ -169,13 +169,13 @@ func TestSteering(t *testing.T) {
 		prm.Flow.Action.Set(c, prm.FlowForward)
 		prm.Flow.Destinations.Set(c, 1)
 	}); err != nil {
-		t.Fatal(err)
+		t.Fatalf("b.flowCommand(OpSetFlowTableEntry): %v", err)
 	}
 	send(protoTCP, 53)
 	got()
 	// Without a root.
 	if _, err := b.flowCommand(prm.OpSetFlowTableRoot, 0x40, nil, 0, func(in []byte) { prm.HeaderIn.OpMod.Set(in, prm.RootDisconnect) }); err != nil {
-		t.Fatal(err)
+		t.Fatalf("b.flowCommand(OpSetFlowTableRoot): %v", err)
 	}
 	send(protoUDP, 53)
 	got()
@@ -206,14 +206,14 @@ func TestDestroyRoot(t *testing.T) {
 		table uint32
 	}{{prm.OpDeleteFlowTableEntry, other}, {prm.OpDeleteFlowTableEntry, root}} {
 		if _, err := b.flowCommand(del.op, 0x40, nil, del.table, nil); err != nil {
-			t.Fatal(err)
+			t.Fatalf("b.flowCommand: %v", err)
 		}
 	}
 	if _, err := b.flowCommand(prm.OpDestroyFlowGroup, 0x40, nil, root, func(in []byte) { prm.FlowIn.Group.Set(in, uint64(all)) }); err != nil {
-		t.Fatal(err)
+		t.Fatalf("b.flowCommand(OpDestroyFlowGroup): %v", err)
 	}
 	if err := destroy(); err != nil {
-		t.Error(err)
+		t.Errorf("destroy: %v", err)
 	}
 }
 
@@ -268,18 +268,18 @@ func TestFlowMistakes(t *testing.T) {
 		}
 	}
 	if err := command(prm.OpDeleteFlowTableEntry, 0x40, table, nil); err != nil {
-		t.Error(err)
+		t.Errorf("command(OpDeleteFlowTableEntry): %v", err)
 	}
 	if err := command(prm.OpDestroyFlowGroup, 0x40, table, func(in []byte) { prm.FlowIn.Group.Set(in, uint64(g)) }); err != nil {
-		t.Error(err)
+		t.Errorf("command(OpDestroyFlowGroup): %v", err)
 	}
 	for _, n := range []uint32{table, other} {
 		if err := command(prm.OpDestroyFlowTable, 0x40, n, nil); err != nil {
-			t.Error(err)
+			t.Errorf("command(OpDestroyFlowTable): %v", err)
 		}
 	}
 	if err := p.on(prm.OpDestroyTIR, tir); err != nil {
-		t.Error(err)
+		t.Errorf("p.on(OpDestroyTIR): %v", err)
 	}
 }
 
@@ -328,7 +328,7 @@ func TestInterfaceMistakes(t *testing.T) {
 		}
 	}
 	if err := modifyTIR(modifyTIRHash, func(c []byte) { prm.TIRC.HashFunction.Set(c, prm.HashToeplitz) }); err != nil {
-		t.Error(err)
+		t.Errorf("modifyTIR: %v", err)
 	}
 	if f := prm.TIRC.HashFunction.Get(p.d.tirs.objects[tir].context[:]); f != prm.HashToeplitz {
 		t.Errorf("hash function %d", f)

@@ -53,7 +53,7 @@ func TestQueuePagesEnd(t *testing.T) {
 		t.Errorf("created %d queues, want %d", n, want)
 	}
 	if err := h.on(prm.OpDestroyCQ, last); err != nil {
-		t.Fatal(err)
+		t.Fatalf("h.on(OpDestroyCQ): %v", err)
 	}
 	if err := create(0); err != nil {
 		t.Errorf("create after a destroy = %v", err)
@@ -82,14 +82,14 @@ func TestQueuePagesGivenBack(t *testing.T) {
 		t.Error("CREATE_QP without pages = nil error")
 	}
 	if _, err := cq.resize(8, 64, nil); err != nil {
-		t.Fatal(err)
+		t.Fatalf("cq.resize: %v", err)
 	}
 	for _, o := range []struct {
 		op uint16
 		n  uint32
 	}{{prm.OpDestroyQP, qp.n}, {prm.OpDestroyRMP, srq.n}, {prm.OpDestroyCQ, cq.n}, {prm.OpDestroyRQ, rq.n}, {prm.OpDestroyCQ, rq.cq.n}} {
 		if err := h.on(o.op, o.n); err != nil {
-			t.Fatal(err)
+			t.Fatalf("h.on: %v", err)
 		}
 	}
 	h.must(prm.OpDestroyEQ, 16, nil, func(in []byte) { prm.EQNumber.Set(in, uint64(eq.n)) })
@@ -119,7 +119,7 @@ func TestObjectsEnd(t *testing.T) {
 		t.Errorf("created %d entries of flow tables", n)
 	}
 	if _, err := p.flowCommand(prm.OpDeleteFlowTableEntry, 0x40, nil, wide, nil); err != nil {
-		t.Fatal(err)
+		t.Fatalf("p.flowCommand(OpDeleteFlowTableEntry): %v", err)
 	}
 	if err := p.tryEntry(wide, g, 1<<17-1, prm.FlowAllow, nil); err != nil {
 		t.Errorf("create of an entry after a delete = %v", err)

@@ -35,7 +35,7 @@ func TestRegisters(t *testing.T) {
 	}
 	prm.PMTU.Admin.Set(mtu, 9000)
 	if _, err := r.register(prm.RegPMTU, prm.RegisterWrite, mtu); err != nil {
-		t.Error(err)
+		t.Errorf("r.register: %v", err)
 	}
 	if mtu, _ = r.register(prm.RegPMTU, prm.RegisterRead, portRegister(0x10)); prm.PMTU.Oper.Get(mtu) != 9000 {
 		t.Errorf("MTU = %d, want 9000", prm.PMTU.Oper.Get(mtu))
@@ -43,7 +43,7 @@ func TestRegisters(t *testing.T) {
 	prm.PMTU.Admin.Set(mtu, maxMTU+1)
 	desc := bytes.Repeat([]byte("node"), 16)
 	if _, err := r.register(prm.RegNodeDesc, prm.RegisterWrite, desc); err != nil {
-		t.Error(err)
+		t.Errorf("r.register: %v", err)
 	}
 	if got, err := r.register(prm.RegNodeDesc, prm.RegisterRead, make([]byte, 64)); !bytes.Equal(got, desc) {
 		t.Errorf("node description = %q, %v", got, err)
@@ -83,7 +83,7 @@ func TestPortState(t *testing.T) {
 		b := portRegister(0x10)
 		prm.PAOS.Admin.Set(b, v)
 		if _, err := r.register(prm.RegPAOS, prm.RegisterWrite, b); err != nil {
-			t.Error(err)
+			t.Errorf("r.register: %v", err)
 		}
 	}
 	for i, step := range []struct {
@@ -151,7 +151,7 @@ func TestVport(t *testing.T) {
 	accepts(false, own+1, 0x01005e000001, 0x333300000001)
 	for kind, list := range [][]uint64{{own + 1, own + 2}, {0x333300000001}} {
 		if err := r.setList(uint64(kind), list...); err != nil {
-			t.Fatal(err)
+			t.Fatalf("r.setList: %v", err)
 		}
 		out := r.must(prm.OpQueryNICVportContext, 16, nil, func(in []byte) { prm.VportIn.ListType.Set(in, uint64(kind)) })
 		c := prm.QueryNICVportOut.Context.Of(out)
@@ -163,7 +163,7 @@ func TestVport(t *testing.T) {
 	accepts(false, own+3, 0x01005e000001)
 	promisc := func(f prm.Field, v uint64) {
 		if err := r.vportContext(nil, func(in, c []byte) { prm.ModifyNICVportIn.Promisc.Set(in, 1); f.Set(c, v) }); err != nil {
-			t.Error(err)
+			t.Errorf("r.vportContext: %v", err)
 		}
 	}
 	promisc(prm.NICVport.PromiscMC, 1)
@@ -179,7 +179,7 @@ func TestVport(t *testing.T) {
 		prm.NICVport.MTU.Set(c, 4000)
 		prm.NICVport.NodeGUID.Set(c, 1)
 	}); err != nil {
-		t.Error(err)
+		t.Errorf("r.vportContext: %v", err)
 	}
 	if c := r.d.fw.vport.context[:]; prm.NICVport.MTU.Get(c) != 4000 || prm.NICVport.NodeGUID.Get(c) == 1 {
 		t.Errorf("context = %x", c)

@@ -73,7 +73,7 @@ func TestExactDoorbells(t *testing.T) {
 		last := q.put(atOnce(), atOnce())
 		q.announce()
 		if err := h.on(prm.Op2Err, q.n); err != nil {
-			t.Fatal(err)
+			t.Fatalf("h.on(Op2Err): %v", err)
 		}
 		if exact {
 			wants("no doorbell", 0)
@@ -97,7 +97,7 @@ func TestReceiveCounterModulo(t *testing.T) {
 			p.qb.receive(dst, 64)
 			if i == 39 { // a flushed receive
 				if err := p.b.on(prm.Op2Err, p.qb.n); err != nil {
-					t.Fatal(err)
+					t.Fatalf("p.b.on(Op2Err): %v", err)
 				}
 				p.qb.recv.want(prm.CQERespErr, map[*prm.Field]uint64{&prm.CQE.WQECounter: want})
 				break
@@ -118,7 +118,7 @@ func TestHoldResize(t *testing.T) {
 	p.qa.post(atOnce())
 	buf, err := q.resize(6, 64, nil)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("q.resize: %v", err)
 	}
 	p.qa.post(atOnce())
 	q.want(prm.CQEReq, nil)
@@ -145,7 +145,7 @@ func TestStrayCompletion(t *testing.T) {
 	p.qa.post(request1(prm.WQESend, signaled, 0).inline([]byte("data")))
 	p.qb.recv.want(prm.CQERespSend, nil)
 	if err := p.b.on(prm.OpDestroyQP, p.qb.n); err != nil {
-		t.Fatal(err)
+		t.Fatalf("p.b.on(OpDestroyQP): %v", err)
 	}
 	for _, receive := range []bool{false, true} {
 		if !p.b.d.StrayCompletion(receive) {
@@ -156,7 +156,7 @@ func TestStrayCompletion(t *testing.T) {
 	p.qb.send.want(prm.CQEReq, who)
 	p.qb.recv.want(prm.CQERespSend, who)
 	if err := p.b.on(prm.OpDestroyCQ, p.qb.send.n); err != nil {
-		t.Fatal(err)
+		t.Fatalf("p.b.on(OpDestroyCQ): %v", err)
 	}
 	if p.b.d.StrayCompletion(false) {
 		t.Error("StrayCompletion with a destroyed CQ = true")

@@ -380,7 +380,7 @@ func TestConnectedToAnother(t *testing.T) {
 func TestFlushSeldom(t *testing.T) {
 	p := newPair(t, prm.ServiceRC, nil)
 	if err := p.qa.modify(prm.Op2Err, nil); err != nil {
-		t.Fatal(err)
+		t.Fatalf("p.qa.modify(Op2Err): %v", err)
 	}
 	time.Sleep(100 * flushInterval)
 	p.locked(func() {

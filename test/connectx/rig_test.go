@@ -130,7 +130,7 @@ func (r *rig) must(opcode uint16, n int, tail []byte, fill func(in []byte)) []by
 	r.t.Helper()
 	out, err := r.command(opcode, n, tail, fill)
 	if err != nil {
-		r.t.Fatal(err, r.records[len(r.records)-1])
+		r.t.Fatalf("command: %v, last record %v", err, r.records[len(r.records)-1])
 	}
 	return out
 }

@@ -78,7 +78,7 @@ func (p *testPort) modifyState(op uint16, n uint32, from, to uint64) error {
 func (p *testPort) state(op uint16, n uint32, from, to uint64) {
 	p.t.Helper()
 	if err := p.modifyState(op, n, from, to); err != nil {
-		p.t.Fatal(err)
+		p.t.Fatalf("p.modifyState: %v", err)
 	}
 }
 

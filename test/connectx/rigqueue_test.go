@@ -200,7 +200,7 @@ func (q *testQP) connect(qpn uint32, gid [16]byte, change func(c []byte)) {
 				change(c)
 			}
 		}); err != nil {
-			q.h.t.Fatal(err)
+			q.h.t.Fatalf("q.modify: %v", err)
 		}
 	}
 }
@@ -210,7 +210,7 @@ func (q *testQP) again(peer *testQP) {
 	q.h.t.Helper()
 	for _, e := range []*testQP{q, peer} {
 		if err := e.h.on(prm.Op2Rst, e.n); err != nil {
-			e.h.t.Fatal(err)
+			e.h.t.Fatalf("e.h.on(Op2Rst): %v", err)
 		}
 		e.pi, e.rpi = 0, 0
 		clear(e.h.bytes(e.record, 8))

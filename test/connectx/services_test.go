@@ -142,7 +142,7 @@ func TestMulticast(t *testing.T) {
 	}
 	for _, i := range []int{1, 2, 2} { // a second join has no effect
 		if err := join(i, prm.OpAttachMCG); err != nil {
-			t.Fatal(err)
+			t.Fatalf("join(OpAttachMCG): %v", err)
 		}
 	}
 	if err := hosts[2].on(prm.OpDestroyQP, qps[2].n); !errors.Is(err, statusError(prm.StatusResourceBusy)) {
@@ -155,7 +155,7 @@ func TestMulticast(t *testing.T) {
 		q.recv.empty()
 	}
 	if err := join(2, prm.OpDetachMCG); err != nil {
-		t.Error(err)
+		t.Errorf("join(OpDetachMCG): %v", err)
 	}
 	if err := join(2, prm.OpDetachMCG); !errors.Is(err, statusError(prm.StatusBadParam)) {
 		t.Errorf("second detach = %v, want BAD_PARAM", err)
@@ -248,7 +248,7 @@ func TestSRQ(t *testing.T) {
 		s.receive(order[i+1], dst+uint64(order[i])*64, 64)
 	}
 	if err := s.setLimit(3); err != nil {
-		t.Fatal(err)
+		t.Fatalf("s.setLimit: %v", err)
 	}
 	if err := s.setLimit(9); !errors.Is(err, statusError(prm.StatusBadParam)) {
 		t.Errorf("limit above the size = %v, want BAD_PARAM", err)
@@ -350,7 +350,7 @@ func TestDC(t *testing.T) {
 		}
 	}
 	if err := b.on(prm.OpDrainDCT, dcts[0]); err != nil {
-		t.Error(err)
+		t.Errorf("b.on(OpDrainDCT): %v", err)
 	}
 	if v := b.next(b.eq); v == nil || prm.EQE.Type.Get(v) != uint64(prm.EventDCTDrained) {
 		t.Errorf("event = %x, want DCT drained", v)
@@ -366,7 +366,7 @@ func TestDC(t *testing.T) {
 	}
 	for _, n := range dcts {
 		if err := b.on(prm.OpDestroyDCT, n); err != nil {
-			t.Error(err)
+			t.Errorf("b.on(OpDestroyDCT): %v", err)
 		}
 	}
 }

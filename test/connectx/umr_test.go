@@ -260,7 +260,7 @@ func TestTranslationsEnd(t *testing.T) {
 		t.Fatalf("%d keys have memory, want %d", n, want)
 	}
 	if err := h.on(prm.OpDestroyMkey, last>>8-1); err != nil {
-		t.Fatal(err)
+		t.Fatalf("h.on(OpDestroyMkey): %v", err)
 	}
 	h.must(prm.Op2Rst, 16, nil, func(in []byte) { prm.QPIn.QPN.Set(in, uint64(q.n)) })
 	q.pi = 0

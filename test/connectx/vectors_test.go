@@ -36,7 +36,7 @@ func TestVectors(t *testing.T) {
 	for _, name := range files {
 		f, err := vector.ReadFile(name)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("vector.ReadFile: %v", err)
 		}
 		v := &vectors{t: t, d: New(Config{Memory: &hostMemory{}})}
 		v.d.cfg.Violation = func(x Violation) { t.Errorf("%s line %d (%s): %v", filepath.Base(name), v.line, v.name, x) }

@@ -137,7 +137,7 @@ func TestQueueMistakes(t *testing.T) {
 	for _, err := range []error{p.on(prm.OpDestroySQ, p.sqn), p.on(prm.OpDestroyRQ, r.n), p.on(prm.OpDestroyTIS, p.tis),
 		p.on(prm.OpDeallocTransportDomain, p.domain), p.on(prm.OpDestroyCQ, p.cq.n)} {
 		if err != nil {
-			t.Error(err)
+			t.Errorf("destroy: %v", err)
 		}
 	}
 }

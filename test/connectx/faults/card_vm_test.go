@@ -44,7 +44,7 @@ func keep(t *testing.T, h vmtest.Host) *card {
 		c.routes, err = netlink.RouteListFiltered(netlink.FAMILY_ALL, &netlink.Route{LinkIndex: link.Attrs().Index, Table: 200}, netlink.RT_FILTER_OIF|netlink.RT_FILTER_TABLE)
 	}
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("keep(%s): %v", h.Interface, err)
 	}
 	return c
 }

@@ -34,7 +34,7 @@ func events(t *testing.T, dev *verbs.Device) *verbs.AsyncEvents {
 	t.Helper()
 	q, err := dev.AsyncEvents()
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("dev.AsyncEvents: %v", err)
 	}
 	t.Cleanup(func() { q.Close() })
 	return q
@@ -103,7 +103,7 @@ func TestFailNextReceive(t *testing.T) {
 	l := newLink(t)
 	l.hosts[0].Fault(t, "fail-next-receive", l.server.QP().Num(), uint8(prm.SyndromeLocalProt))
 	if err := l.server.PostRecv(7, l.remote.Slice(0, 64)); err != nil {
-		t.Fatal(err)
+		t.Fatalf("l.server.PostRecv: %v", err)
 	}
 	if err := l.client.Send(within(t), l.local.Slice(0, 1)); status(err) != verbs.WCRemOpErr {
 		t.Errorf("Send = %v, want a remote operation error", err)
@@ -120,7 +120,7 @@ func TestFailCQ(t *testing.T) {
 	cq := l.client.QP().SendCQ()
 	dv, err := mlx5dv.FromCQ(cq)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("mlx5dv.FromCQ: %v", err)
 	}
 	l.hosts[1].Fault(t, "fail-cq", dv.Num())
 	if ev := expect(t, q, verbs.AsyncCQErr); ev.CQ != cq {
@@ -147,7 +147,7 @@ func TestDrain(t *testing.T) {
 func TestPort(t *testing.T) {
 	host := vmtest.Hosts(t, 2)[1]
 	if err := host.Unplug(); err != nil {
-		t.Fatal(err)
+		t.Fatalf("host.Unplug: %v", err)
 	}
 	host.Plug(t)
 	l := newLink(t)
@@ -158,7 +158,7 @@ func TestPort(t *testing.T) {
 		for start := time.Now(); ; time.Sleep(10 * time.Millisecond) {
 			p, err := dev.QueryPort(1)
 			if err != nil {
-				t.Fatal(err)
+				t.Fatalf("dev.QueryPort: %v", err)
 			}
 			if p.State == want {
 				return
@@ -196,7 +196,7 @@ func TestPort(t *testing.T) {
 func TestFailCommand(t *testing.T) {
 	dev, err := verbs.DefaultHost().Open(vmtest.Hosts(t, 1)[0].Device)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("verbs.DefaultHost().Open: %v", err)
 	}
 	defer dev.Close()
 	for status, want := range map[prm.Status]syscall.Errno{

@@ -28,7 +28,7 @@ func (l *link) messages(t *testing.T, n int) {
 	for i := range n {
 		size := 1 + i%64
 		if err := l.server.PostRecv(uint64(i), l.remote.Slice(0, 64)); err != nil {
-			t.Fatal(err)
+			t.Fatalf("l.server.PostRecv: %v", err)
 		}
 		want := bytes.Repeat([]byte{byte(i + 1)}, size)
 		copy(l.local.Bytes(), want)
@@ -48,7 +48,7 @@ func TestExactDoorbells(t *testing.T) {
 	l := newLink(t)
 	l.messages(t, 300)
 	if err := l.write(t, 7); err != nil {
-		t.Error(err)
+		t.Errorf("l.write: %v", err)
 	}
 }
 

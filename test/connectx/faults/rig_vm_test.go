@@ -41,7 +41,7 @@ func newLink(t *testing.T) *link {
 	l := &link{hosts: vmtest.Hosts(t, 2)}
 	ln, err := cm.Listen(within(t), "tcp", netip.AddrPortFrom(l.hosts[0].IPv4, 0).String())
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("cm.Listen: %v", err)
 	}
 	t.Cleanup(func() { ln.Close() })
 	accepted := make(chan *cm.Conn, 1)
@@ -52,23 +52,23 @@ func newLink(t *testing.T) *link {
 			c, err = req.Accept(within(t), nil, nil)
 		}
 		if err != nil {
-			t.Error(err)
+			t.Errorf("Accept: %v", err)
 		}
 		accepted <- c
 	}()
 	d := cm.Dialer{LocalAddr: cm.AddrFrom(netip.AddrPortFrom(l.hosts[1].IPv4, 0)), AckTimeout: 4 * time.Millisecond, Param: &cm.ConnParam{RetryCount: 3, RNRRetryCount: 7}}
 	if l.client, err = d.Dial(within(t), "tcp", ln.Addr().String()); err != nil {
-		t.Fatal(err)
+		t.Fatalf("d.Dial: %v", err)
 	}
 	if l.server = <-accepted; l.server == nil {
 		t.Fatal("no connection was accepted")
 	}
 	t.Cleanup(func() { l.client.Close(); l.server.Close() })
 	if l.local, err = l.client.PD().Alloc(64, verbs.LocalWrite); err != nil {
-		t.Fatal(err)
+		t.Fatalf("l.client.PD().Alloc: %v", err)
 	}
 	if l.remote, err = l.server.PD().Alloc(64, verbs.LocalWrite|verbs.RemoteWrite); err != nil {
-		t.Fatal(err)
+		t.Fatalf("l.server.PD().Alloc: %v", err)
 	}
 	t.Cleanup(func() { l.local.Close(); l.remote.Close() })
 	return l

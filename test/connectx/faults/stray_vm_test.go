@@ -21,7 +21,7 @@ func TestStrayCompletion(t *testing.T) {
 			err = qp.Close()
 		}
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("PD.CreateQP, QP.Close: %v", err)
 		}
 		l.hosts[1].Fault(t, "stray", 0)
 		l.messages(t, 20)

@@ -21,11 +21,11 @@ func TestDevinfo(t *testing.T) {
 	for _, h := range vmtest.Hosts(t, 2) {
 		p, err := pairing.Start(t.Context(), program(t, "ibv_devinfo"), "-v", "-d", h.Device)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("pairing.Start: %v", err)
 		}
 		out, err := p.Wait(clientLimit)
 		if err != nil || out.Status != 0 {
-			t.Fatal(err, out)
+			t.Fatalf("ibv_devinfo: %v, %v", err, out)
 		}
 		for _, want := range []string{"fw_ver:\t\t\t\t16.35.4030", "vendor_part_id:\t\t\t4119", "PORT_ACTIVE (4)", "link_layer:\t\tEthernet", "board_id:\t\t\tMT_0000000012",
 			"::ffff:" + h.IPv4.String() + ", RoCE v2", "atomic_cap:\t\t\tATOMIC_HCA", "max_mtu:\t\t4096"} {
@@ -42,7 +42,7 @@ func TestAsyncwatch(t *testing.T) {
 	h := vmtest.Hosts(t, 2)[0]
 	p, err := pairing.Start(t.Context(), program(t, "ibv_asyncwatch"), "-d", h.Device)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("pairing.Start: %v", err)
 	}
 	printed := func(want string) {
 		t.Helper()
@@ -55,19 +55,19 @@ func TestAsyncwatch(t *testing.T) {
 	printed("async event FD")
 	link, err := netlink.LinkByName(h.Interface)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("netlink.LinkByName: %v", err)
 	}
 	routes, err := netlink.RouteListFiltered(netlink.FAMILY_ALL, &netlink.Route{LinkIndex: link.Attrs().Index, Table: 200}, netlink.RT_FILTER_OIF|netlink.RT_FILTER_TABLE)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("netlink.RouteListFiltered: %v", err)
 	}
 	t.Cleanup(func() { restore(t, h, routes) })
 	if err := netlink.LinkSetDown(link); err != nil {
-		t.Fatal(err)
+		t.Fatalf("netlink.LinkSetDown: %v", err)
 	}
 	printed("IBV_EVENT_PORT_ERR")
 	if err := netlink.LinkSetUp(link); err != nil {
-		t.Fatal(err)
+		t.Fatalf("netlink.LinkSetUp: %v", err)
 	}
 	printed("IBV_EVENT_PORT_ACTIVE")
 }
@@ -82,7 +82,7 @@ func restore(t *testing.T, h vmtest.Host, routes []netlink.Route) {
 		err = errors.Join(err, netlink.RouteReplace(&r))
 	}
 	if err != nil {
-		t.Error(err)
+		t.Errorf("restore(%s): %v", h.Interface, err)
 	}
 	for start := time.Now(); !hasGIDs(h); time.Sleep(10 * time.Millisecond) {
 		if time.Since(start) > serverLimit {

@@ -32,7 +32,7 @@ func program(t *testing.T, name string) pairing.Program {
 	t.Helper()
 	path, err := exec.LookPath(name)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("exec.LookPath: %v", err)
 	}
 	return pairing.Program{Name: name, Path: path}
 }
@@ -82,7 +82,7 @@ func (m meeting) try(t *testing.T) (client, served pairing.Output, err error) {
 	ids := host.CMIDs(t)
 	server, err := pairing.Start(t.Context(), p, m.server...)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("pairing.Start: %v", err)
 	}
 	// A client that starts too early has to be started again. If many connections arrive when
 	// the server starts to listen, some of them would be refused.
@@ -105,13 +105,13 @@ func listens(t *testing.T, port string) bool {
 	t.Helper()
 	n, err := strconv.Atoi(port)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("strconv.Atoi: %v", err)
 	}
 	local := fmt.Sprintf(":%04X", n)
 	for _, table := range []string{"/proc/net/tcp", "/proc/net/tcp6"} {
 		b, err := os.ReadFile(table)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("os.ReadFile: %v", err)
 		}
 		for line := range strings.Lines(string(b)) {
 			// Number, local and remote address, state, where 0A is TCP_LISTEN.
@@ -140,12 +140,12 @@ func gidIndex(t *testing.T, h vmtest.Host, addr netip.Addr) string {
 	t.Helper()
 	dev, err := verbs.DefaultHost().Open(h.Device)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("verbs.DefaultHost().Open: %v", err)
 	}
 	defer dev.Close()
 	g, err := dev.GIDFor(1, addr)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("dev.GIDFor: %v", err)
 	}
 	return strconv.Itoa(int(g.Index))
 }

@@ -88,13 +88,13 @@ func TestSpeed(t *testing.T) {
 	}
 	server, err := pairing.Start(t.Context(), program(t, "ib_write_bw"), args(0)...)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("pairing.Start: %v", err)
 	}
 	out, err := pairing.RunWhile(t.Context(), program(t, "ib_write_bw"), clientLimit, nobodyListens, append(args(1), "127.0.0.1")...)
 	server.Wait(serverLimit)
 	m := regexp.MustCompile(`(?m)^ *65536 +3000 +[\d.]+ +([\d.]+)`).FindStringSubmatch(out.Stdout)
 	if err != nil || m == nil {
-		t.Fatal(err, out)
+		t.Fatalf("ib_write_bw: %v, %v", err, out)
 	}
 	average, err := strconv.ParseFloat(m[1], 64)
 	t.Logf("%.0f MiB/s", average)

@@ -34,36 +34,36 @@ func run(t *testing.T, before int, wrs func(here, there *verbs.MR) []verbs.SendW
 	host := &verbs.Host{Drivers: []provider.Driver{mlx5.Driver{}}, Kernel: k}
 	dev, err := host.Open("mlx5_0")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("host.Open: %v", err)
 	}
 	defer dev.Close()
 	pd, err := dev.AllocPD()
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("dev.AllocPD: %v", err)
 	}
 	defer pd.Close()
 	var mrs [2]*verbs.MR
 	for i := range before + 2 { // use other keys and addresses in each run
 		mr, err := pd.Alloc(8192, verbs.LocalWrite|verbs.RemoteWrite|verbs.RemoteRead)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("pd.Alloc: %v", err)
 		}
 		defer mr.Close()
 		mrs[i%2] = mr
 	}
 	cq, err := dev.CreateCQ(verbs.CQConfig{})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("dev.CreateCQ: %v", err)
 	}
 	defer cq.Close()
 	qp, err := pd.CreateQP(verbs.QPConfig{SendCQ: cq, RecvCQ: cq})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("pd.CreateQP: %v", err)
 	}
 	defer qp.Close()
 	gids, err := dev.GIDs()
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("dev.GIDs: %v", err)
 	}
 	for _, step := range []struct {
 		attr verbs.QPAttr
@@ -77,7 +77,7 @@ func run(t *testing.T, before int, wrs func(here, there *verbs.MR) []verbs.SendW
 			verbs.QPAttrRetryCount | verbs.QPAttrRNRRetryCount | verbs.QPAttrSQPSN | verbs.QPAttrMaxRdAtomic},
 	} {
 		if err := qp.Modify(&step.attr, step.mask); err != nil {
-			t.Fatal(err)
+			t.Fatalf("qp.Modify: %v", err)
 		}
 	}
 	list := wrs(mrs[0], mrs[1])
@@ -92,7 +92,7 @@ func run(t *testing.T, before int, wrs func(here, there *verbs.MR) []verbs.SendW
 		}
 		if n > 0 {
 			if err := wcs[0].Err(); err != nil {
-				t.Fatal(err)
+				t.Fatalf("wcs[0].Err: %v", err)
 			}
 			break
 		}
@@ -122,7 +122,7 @@ func TestRequests(t *testing.T) {
 		t.Helper()
 		got, err := Seen(strings.NewReader(run(t, before, program(change))), "RC")
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("Seen: %v", err)
 		}
 		return Select(got, "request")
 	}
@@ -226,7 +226,7 @@ func TestRecorded(t *testing.T) {
 		}
 		all, err := Seen(strings.NewReader(made+changed), "RC")
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("Seen: %v", err)
 		}
 		return all
 	}

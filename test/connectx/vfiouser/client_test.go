@@ -77,14 +77,14 @@ func socketpair(t testing.TB) (a, b *net.UnixConn) {
 	t.Helper()
 	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("unix.Socketpair: %v", err)
 	}
 	conn := func(fd int) *net.UnixConn {
 		f := os.NewFile(uintptr(fd), "socket")
 		defer f.Close()
 		c, err := net.FileConn(f)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("net.FileConn: %v", err)
 		}
 		return c.(*net.UnixConn)
 	}
@@ -102,7 +102,7 @@ func (c *client) send(command uint16, flags uint32, body []byte, fds ...int) {
 		oob = unix.UnixRights(fds...)
 	}
 	if _, _, err := c.conn.WriteMsgUnix(b, oob, nil); err != nil {
-		c.t.Fatal(err)
+		c.t.Fatalf("c.conn.WriteMsgUnix: %v", err)
 	}
 }
 
@@ -121,7 +121,7 @@ func (c *client) receive() ([]byte, unix.Errno) {
 	}
 	b = make([]byte, h.size-headerSize)
 	if _, err := io.ReadFull(c.conn, b); err != nil {
-		c.t.Fatal(err)
+		c.t.Fatalf("io.ReadFull: %v", err)
 	}
 	if h.flags&flagError != 0 {
 		if len(b) > 0 || h.errn == 0 {
@@ -161,12 +161,12 @@ func memfd(t testing.TB, size int64) *os.File {
 	t.Helper()
 	fd, err := unix.MemfdCreate("test", unix.MFD_CLOEXEC)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("unix.MemfdCreate: %v", err)
 	}
 	f := os.NewFile(uintptr(fd), "memfd")
 	t.Cleanup(func() { f.Close() })
 	if err := f.Truncate(size); err != nil {
-		t.Fatal(err)
+		t.Fatalf("f.Truncate: %v", err)
 	}
 	return f
 }
@@ -176,7 +176,7 @@ func openFiles(t testing.TB) int {
 	t.Helper()
 	d, err := os.ReadDir("/proc/self/fd")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("os.ReadDir: %v", err)
 	}
 	return len(d)
 }

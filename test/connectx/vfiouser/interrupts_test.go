@@ -17,7 +17,7 @@ func eventfd(t *testing.T) (fd int, count func() uint64) {
 	t.Helper()
 	fd, err := unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("unix.Eventfd: %v", err)
 	}
 	t.Cleanup(func() { unix.Close(fd) })
 	return fd, func() uint64 {
@@ -66,7 +66,7 @@ func TestRaiseDoesNotWait(t *testing.T) {
 	c := newClient(t)
 	fd, err := unix.Eventfd(0, unix.EFD_CLOEXEC) // blocking mode
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("unix.Eventfd: %v", err)
 	}
 	defer unix.Close(fd)
 	full := words(^uint64(0) - 1)

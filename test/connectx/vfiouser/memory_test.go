@@ -137,7 +137,7 @@ func pipe(t *testing.T) (r, w int) {
 	t.Helper()
 	var p [2]int
 	if err := unix.Pipe2(p[:], unix.O_CLOEXEC); err != nil {
-		t.Fatal(err)
+		t.Fatalf("unix.Pipe2: %v", err)
 	}
 	return p[0], p[1]
 }

@@ -267,7 +267,7 @@ func TestAccessAllocates(t *testing.T) {
 	sock, err := newSocket(its)
 	its.Close()
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("newSocket: %v", err)
 	}
 	defer sock.f.Close()
 	s := &Server{Function: &function{}, Memory: NewMemory(&nobody{}), Interrupts: NewInterrupts(1)}
@@ -279,11 +279,11 @@ func TestAccessAllocates(t *testing.T) {
 		mine.Write(msg)
 		h, body, fds, err := sock.receive()
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("sock.receive: %v", err)
 		}
 		k, errno := s.handle(sock, h.command, body, fds)
 		if err := sock.reply(h, k, errno); err != nil {
-			t.Fatal(err)
+			t.Fatalf("sock.reply: %v", err)
 		}
 		mine.Read(in)
 	})
