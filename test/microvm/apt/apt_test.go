@@ -25,7 +25,7 @@ http://mirror/security/ bookworm-security main
 `
 	got, err := sourcesFor("trixie", true, parseTargets(out))
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("sourcesFor: %v", err)
 	}
 	want := `deb [signed-by=/usr/share/keyrings/k.gpg] http://mirror/deb/ trixie main
 deb [signed-by=/usr/share/keyrings/k.gpg] http://mirror/deb/ trixie-updates main
@@ -107,7 +107,7 @@ func TestUntar(t *testing.T) {
 		{Name: "./etc/e", Typeflag: tar.TypeReg, Mode: 0o000, Size: 2},
 	} {
 		if err := w.WriteHeader(h); err != nil {
-			t.Fatal(err)
+			t.Fatalf("w.WriteHeader: %v", err)
 		}
 		if h.Size > 0 {
 			w.Write([]byte("hi"))
@@ -117,7 +117,7 @@ func TestUntar(t *testing.T) {
 	root := t.TempDir()
 	err := untar(&buf, root, func(name string) bool { return !strings.HasPrefix(name, "usr/share/doc/") })
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("untar: %v", err)
 	}
 	for _, name := range []string{"usr/lib/a", "usr/lib/b", "usr/bin/c", "etc/e"} {
 		if b, err := os.ReadFile(filepath.Join(root, name)); string(b) != "hi" {

@@ -31,7 +31,7 @@ func mirror(t *testing.T, content []byte, handle func(w http.ResponseWriter, r *
 		return errors.New("left to apt")
 	}}
 	if err := os.Mkdir(filepath.Join(d.dir, "partial"), 0o755); err != nil {
-		t.Fatal(err)
+		t.Fatalf("os.Mkdir: %v", err)
 	}
 	return d, Package{URI: s.URL + "/p.deb", File: "p.deb", Size: int64(len(content)), Hash: fmt.Sprintf("SHA256:%x", sha256.Sum256(content))}
 }
@@ -74,10 +74,10 @@ func TestDownloadResumes(t *testing.T) {
 			})
 			final, partial := d.paths(p)
 			if err := os.WriteFile(partial, tc.before, 0o644); err != nil {
-				t.Fatal(err)
+				t.Fatalf("os.WriteFile: %v", err)
 			}
 			if err := d.fetch(t.Context(), []Package{p}); err != nil {
-				t.Fatal(err)
+				t.Fatalf("d.fetch: %v", err)
 			}
 			if got, err := os.ReadFile(final); err != nil || !bytes.Equal(got, content) {
 				t.Errorf("the file has %d bytes, %v, want the mirror's content", len(got), err)
@@ -201,7 +201,7 @@ func TestDownloadInParallel(t *testing.T) {
 		ps = append(ps, q)
 	}
 	if err := d.fetch(t.Context(), ps); err != nil {
-		t.Error(err)
+		t.Errorf("d.fetch: %v", err)
 	}
 }
 

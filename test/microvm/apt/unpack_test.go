@@ -22,12 +22,12 @@ func archive(tb testing.TB, headers ...*tar.Header) []byte {
 	w := tar.NewWriter(&buf)
 	for _, h := range headers {
 		if err := w.WriteHeader(h); err != nil {
-			tb.Fatal(err)
+			tb.Fatalf("w.WriteHeader: %v", err)
 		}
 		w.Write(bytes.Repeat([]byte("h"), int(h.Size)))
 	}
 	if err := w.Close(); err != nil {
-		tb.Fatal(err)
+		tb.Fatalf("w.Close: %v", err)
 	}
 	return buf.Bytes()
 }
@@ -57,7 +57,7 @@ func outsider(tb testing.TB) (root, outside string) {
 	root, outside = filepath.Join(dir, "root"), filepath.Join(dir, "outside")
 	if err := errors.Join(os.Mkdir(root, 0o755), os.Mkdir(outside, 0o755),
 		os.WriteFile(filepath.Join(outside, "secret"), []byte("s"), 0o600)); err != nil {
-		tb.Fatal(err)
+		tb.Fatalf("os.Mkdir, os.WriteFile: %v", err)
 	}
 	return root, outside
 }
@@ -85,7 +85,7 @@ func untouched(t *testing.T, root, outside string) {
 		return err
 	})
 	if err != nil {
-		t.Error(err)
+		t.Errorf("filepath.WalkDir: %v", err)
 	}
 }
 
@@ -128,7 +128,7 @@ func TestLinkWithin(t *testing.T) {
 		&tar.Header{Name: "./etc/out", Typeflag: tar.TypeReg, Size: 3},
 	)), filepath.Join(root, "new"), nil)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("untar: %v", err)
 	}
 	for name, want := range map[string]int{"usr/lib/a": 1, "usr/lib/b": 1, "etc/out": 3} {
 		if b, err := os.ReadFile(filepath.Join(root, "new", name)); len(b) != want {
@@ -142,7 +142,7 @@ func TestLinkWithin(t *testing.T) {
 func TestTooMuch(t *testing.T) {
 	dir, err := os.OpenRoot(t.TempDir())
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("os.OpenRoot: %v", err)
 	}
 	defer dir.Close()
 	u := unpacker{root: dir, room: 10}
@@ -175,7 +175,7 @@ func FuzzUntar(f *testing.F) {
 		root, outside := outsider(t)
 		dir, err := os.OpenRoot(root)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("os.OpenRoot: %v", err)
 		}
 		defer dir.Close()
 		u := unpacker{root: dir, room: 1 << 16}

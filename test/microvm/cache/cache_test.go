@@ -18,7 +18,7 @@ func open(t *testing.T) *Cache {
 	t.Setenv("RDMAVM_CACHE", t.TempDir())
 	c, err := Open(io.Discard)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Open: %v", err)
 	}
 	return c
 }
@@ -40,11 +40,11 @@ func TestGet(t *testing.T) {
 		t.Helper()
 		dir, err := c.Get("kind", "name", refresh, filler(version, &fills))
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("c.Get: %v", err)
 		}
 		b, err := os.ReadFile(filepath.Join(dir, "f"))
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("os.ReadFile: %v", err)
 		}
 		return string(b)
 	}
@@ -94,7 +94,7 @@ func TestGetConcurrent(t *testing.T) {
 	for range 8 {
 		wg.Go(func() {
 			if _, err := c.Get("kind", "name", false, filler("1", &fills)); err != nil {
-				t.Error(err)
+				t.Errorf("c.Get: %v", err)
 			}
 		})
 	}

@@ -19,7 +19,7 @@ func parse(t *testing.T, b []byte) map[string]string {
 		field := func(i int) int {
 			n, err := strconv.ParseInt(string(b[6+8*i:14+8*i]), 16, 64)
 			if err != nil {
-				t.Fatal(err)
+				t.Fatalf("strconv.ParseInt: %v", err)
 			}
 			return int(n)
 		}
@@ -46,7 +46,7 @@ func parse(t *testing.T, b []byte) map[string]string {
 func TestWriter(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "f")
 	if err := os.WriteFile(file, []byte("copied"), 0o750); err != nil {
-		t.Fatal(err)
+		t.Fatalf("os.WriteFile: %v", err)
 	}
 	var buf bytes.Buffer
 	w := NewWriter(&buf)
@@ -59,7 +59,7 @@ func TestWriter(t *testing.T) {
 		w.Close(),
 	} {
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("Writer: %v", err)
 		}
 	}
 	if buf.Len()%4 != 0 {

@@ -16,7 +16,7 @@ func TestStatic(t *testing.T) {
 	bin := filepath.Join(t.TempDir(), "static")
 	src := bin + ".go"
 	if err := os.WriteFile(src, []byte("package main\n\nfunc main() {}\n"), 0o644); err != nil {
-		t.Fatal(err)
+		t.Fatalf("os.WriteFile: %v", err)
 	}
 	cmd := exec.Command("go", "build", "-o", bin, src)
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
@@ -31,7 +31,7 @@ func TestStatic(t *testing.T) {
 func TestDynamic(t *testing.T) {
 	files, err := Files("/bin/sh")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Files: %v", err)
 	}
 	if len(files) == 0 {
 		t.Skip("/bin/sh is static")
@@ -39,7 +39,7 @@ func TestDynamic(t *testing.T) {
 	libc := false
 	for _, f := range files {
 		if _, err := os.Stat(f); err != nil {
-			t.Error(err)
+			t.Errorf("os.Stat: %v", err)
 		}
 		libc = libc || strings.Contains(filepath.Base(f), "libc.") || strings.Contains(f, "musl")
 	}

@@ -34,7 +34,7 @@ func TestLookPath(t *testing.T) {
 	dir := t.TempDir()
 	for name, mode := range map[string]os.FileMode{"prog": 0o755, "data": 0o644} {
 		if err := os.WriteFile(filepath.Join(dir, name), nil, mode); err != nil {
-			t.Fatal(err)
+			t.Fatalf("os.WriteFile: %v", err)
 		}
 	}
 	for _, tt := range []struct {
@@ -79,7 +79,7 @@ func TestAliases(t *testing.T) {
 	dir := t.TempDir()
 	text := "alias crypto-crc32 crc32_generic\nalias net-pf-16-proto-* multi\nalias rdma-link-rxe rdma_rxe\n"
 	if err := os.WriteFile(filepath.Join(dir, "modules.alias"), []byte(text), 0o644); err != nil {
-		t.Fatal(err)
+		t.Fatalf("os.WriteFile: %v", err)
 	}
 	m := &modules{dir: dir}
 	for name, want := range map[string][]string{
@@ -104,7 +104,7 @@ func TestFunctions(t *testing.T) {
 		"module/net/eth3", "module/infiniband/mlx5_3",
 	} {
 		if err := os.MkdirAll(filepath.Join(dir, d), 0o755); err != nil {
-			t.Fatal(err)
+			t.Fatalf("os.MkdirAll: %v", err)
 		}
 	}
 	if got, want := functions(dir), []function{{"eth1", "mlx5_0"}, {"eth0", "mlx5_1"}}; !slices.Equal(got, want) {
@@ -120,7 +120,7 @@ func TestGIDs(t *testing.T) {
 		"2": "fd00:0008:0000:0000:0000:0000:0000:0001\n",
 	} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
-			t.Fatal(err)
+			t.Fatalf("os.WriteFile: %v", err)
 		}
 	}
 	have := gids(dir)
@@ -134,7 +134,7 @@ func TestIWARP(t *testing.T) {
 	dir := t.TempDir()
 	for text, want := range map[string]bool{"4: RNIC\n": true, "1: CA\n": false} {
 		if err := os.WriteFile(filepath.Join(dir, "node_type"), []byte(text), 0o644); err != nil {
-			t.Fatal(err)
+			t.Fatalf("os.WriteFile: %v", err)
 		}
 		if got := iWARP(dir); got != want {
 			t.Errorf("iWARP with node type %q = %v, want %v", text, got, want)

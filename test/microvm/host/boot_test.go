@@ -27,29 +27,29 @@ func TestE2EBoots(t *testing.T) {
 	o := &Options{Kernel: os.Getenv("RDMAVM_BOOTS_KERNEL"), Driver: "rxe", CPUs: 2, Stderr: os.Stderr}
 	p, err := prepare(context.Background(), o)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("prepare: %v", err)
 	}
 	path, err := lockPath(os.Getuid(), p.cache.Path())
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("lockPath: %v", err)
 	}
 	unlock, err := lock(context.Background(), path, os.Stderr)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("lock: %v", err)
 	}
 	defer unlock()
 	dir := t.TempDir()
 	for i := range n {
 		m, err := p.testMachine(o, dir)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("p.testMachine: %v", err)
 		}
 		m.Accel = "tcg"
 		m.Append = os.Getenv("RDMAVM_BOOTS_APPEND")
 		start := time.Now()
 		proc, err := p.qemu.Start(m)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("p.qemu.Start: %v", err)
 		}
 		select {
 		case <-proc.Done():

@@ -16,7 +16,7 @@ import (
 func FuzzFault(f *testing.F) {
 	h, err := startHCAs(context.Background(), 2, f.TempDir(), nil)
 	if err != nil {
-		f.Fatal(err)
+		f.Fatalf("startHCAs: %v", err)
 	}
 	f.Cleanup(func() { h.stop() })
 	for _, name := range slices.Sorted(maps.Keys(faultArgs)) {

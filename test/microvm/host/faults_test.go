@@ -16,7 +16,7 @@ import (
 func TestFaults(t *testing.T) {
 	h, err := startHCAs(t.Context(), 2, t.TempDir(), nil)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("startHCAs: %v", err)
 	}
 	defer h.stop()
 	for line, want := range map[string]string{
@@ -50,12 +50,12 @@ func TestFaults(t *testing.T) {
 func TestRules(t *testing.T) {
 	h, err := startHCAs(t.Context(), 2, t.TempDir(), nil)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("startHCAs: %v", err)
 	}
 	defer h.stop()
 	for _, line := range []string{"hca0 delay 5 1", "hca0 lose 2", "hca1 delay 1 3000"} {
 		if err := h.fault(line); err != nil {
-			t.Fatal(err)
+			t.Fatalf("h.fault: %v", err)
 		}
 	}
 	for i, want := range []connectx.Fate{connectx.Lost, connectx.Lost, connectx.Arrives} {
@@ -67,7 +67,7 @@ func TestRules(t *testing.T) {
 		t.Errorf("fate of the other device's message = %v, %v, want Arrives after 3 ms", got, delay)
 	}
 	if err := h.fault("hca1 silent 1"); err != nil {
-		t.Fatal(err)
+		t.Fatalf("h.fault: %v", err)
 	}
 	if got, _ := h.fate(&connectx.Packet{From: "hca1", To: "hca0"}); got != connectx.Lost {
 		t.Errorf("fate of a silent device's message = %v, want Lost", got)
@@ -76,10 +76,10 @@ func TestRules(t *testing.T) {
 		t.Errorf("fate of a message to a silent device = %v, want AnswerLost", got)
 	}
 	if err := h.fault("hca1 silent 0"); err != nil {
-		t.Fatal(err)
+		t.Fatalf("h.fault: %v", err)
 	}
 	if err := h.fault("hca0 lose-answers 1"); err != nil {
-		t.Fatal(err)
+		t.Fatalf("h.fault: %v", err)
 	}
 	if got, _ := h.fate(&connectx.Packet{From: "hca0"}); got != connectx.AnswerLost {
 		t.Errorf("fate = %v, want AnswerLost", got)

@@ -70,7 +70,7 @@ func TestFramesMakeNoSense(t *testing.T) {
 func TestAck(t *testing.T) {
 	r, w, err := os.Pipe()
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("os.Pipe: %v", err)
 	}
 	defer r.Close()
 	defer w.Close()

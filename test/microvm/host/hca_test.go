@@ -40,7 +40,7 @@ func TestHCAs(t *testing.T) {
 		c.Write(message(command, body))
 		head := make([]byte, 16)
 		if _, err := io.ReadFull(c, head); err != nil {
-			t.Fatal(err)
+			t.Fatalf("io.ReadFull: %v", err)
 		}
 		b := make([]byte, binary.LittleEndian.Uint32(head[4:])-16)
 		io.ReadFull(c, b)
@@ -53,7 +53,7 @@ func TestHCAs(t *testing.T) {
 		for i, path := range sockets {
 			c, err := net.Dial("unix", path)
 			if err != nil {
-				t.Fatal(err)
+				t.Fatalf("net.Dial: %v", err)
 			}
 			defer c.Close()
 			if b := call(c, 1, []byte{0, 0, 1, 0}); !bytes.Contains(b, []byte("capabilities")) {

@@ -110,12 +110,12 @@ func TestPrefixWriter(t *testing.T) {
 func TestInput(t *testing.T) {
 	mine, its, err := socketPair()
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("socketPair: %v", err)
 	}
 	defer mine.Close()
 	r, w, err := os.Pipe()
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("os.Pipe: %v", err)
 	}
 	const total = 3 * wire.StdinWindow
 	go func() {
@@ -128,7 +128,7 @@ func TestInput(t *testing.T) {
 	for {
 		k, d, err := guest.Receive()
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("guest.Receive: %v", err)
 		}
 		if k == wire.StdinEOF {
 			break
@@ -150,7 +150,7 @@ func TestInput(t *testing.T) {
 func TestCheck(t *testing.T) {
 	good := func() *Options { return &Options{Hosts: 1, Root: wire.RootOverlay, Memory: 512, CPUs: 2} }
 	if err := good().check(); err != nil {
-		t.Error(err)
+		t.Errorf("good().check: %v", err)
 	}
 	for name, spoil := range map[string]func(*Options){
 		"hosts":       func(o *Options) { o.Hosts = 3 },
@@ -178,7 +178,7 @@ func TestSetLimit(t *testing.T) {
 		v.setLimit(time.Hour, "an hour")
 		v.setLimit(time.Millisecond, "nothing")
 		if err := <-ended; !strings.Contains(err.Error(), "nothing within 1ms") {
-			t.Error(err)
+			t.Errorf("setLimit ended with %v, want the shorter limit", err)
 		}
 		v.setLimit(10*time.Millisecond, "late")
 		v.setLimit(0, "")

@@ -26,7 +26,7 @@ func TestLock(t *testing.T) {
 	defer cancel()
 	unlock, err := lock(ctx, path, io.Discard)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("lock: %v", err)
 	}
 	said := ""
 	impatient, giveUp := context.WithCancelCause(ctx)
@@ -71,7 +71,7 @@ func TestLockPath(t *testing.T) {
 	uid := os.Getuid()
 	home, open, mine := t.TempDir(), t.TempDir(), t.TempDir()
 	if err := errors.Join(os.Chmod(open, 0o777), os.Chmod(mine, 0o700)); err != nil {
-		t.Fatal(err)
+		t.Fatalf("os.Chmod: %v", err)
 	}
 	cached := filepath.Join(home, ".cache/rdmavm", lockName)
 	if st, err := os.Stat(filepath.Join("/run/user", strconv.Itoa(uid))); err == nil && owner(st) == uid {
@@ -95,7 +95,7 @@ func TestLockPath(t *testing.T) {
 	t.Setenv("XDG_RUNTIME_DIR", "")
 	t.Setenv("XDG_CACHE_HOME", open)
 	if err := errors.Join(os.Mkdir(filepath.Join(open, "rdmavm"), 0o755), os.Chmod(filepath.Join(open, "rdmavm"), 0o777)); err != nil {
-		t.Fatal(err)
+		t.Fatalf("os.Mkdir, os.Chmod: %v", err)
 	}
 	if got, err := lockPath(uid, "/nonexistent"); !strings.HasPrefix(cached, "/run") && (err == nil || !strings.Contains(err.Error(), "all users can write")) {
 		t.Errorf("lockPath in a directory for all = %s, %v, want an error", got, err)
@@ -110,7 +110,7 @@ func TestOpenLock(t *testing.T) {
 	err := errors.Join(unix.Mkfifo(path("FIFO"), 0o666), os.Symlink("target", path("link")), os.Mkdir(path("directory"), 0o755),
 		os.WriteFile(path("file"), nil, 0o644), os.Symlink(path("file"), path("link to a file")))
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("create the files: %v", err)
 	}
 	for _, name := range []string{"FIFO", "link", "directory", "link to a file"} {
 		if f, err := openLock(path(name), os.Getuid()); err == nil {
@@ -128,7 +128,7 @@ func TestOpenLock(t *testing.T) {
 	for _, name := range []string{"file", "new"} {
 		f, err := openLock(path(name), os.Getuid())
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("openLock: %v", err)
 		}
 		f.Close()
 	}

@@ -29,10 +29,10 @@ func TestExtra(t *testing.T) {
 	}
 	before, err := k.State()
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("k.State: %v", err)
 	}
 	if err := os.Chtimes(file, time.Time{}, time.Now().Add(time.Hour)); err != nil {
-		t.Fatal(err)
+		t.Fatalf("os.Chtimes: %v", err)
 	}
 	if after, err := k.State(); after == before || err != nil {
 		t.Errorf("State after a module was rebuilt = %q, %v, want another state", after, err)

@@ -27,7 +27,7 @@ func TestTable(t *testing.T) {
 	} {
 		s, err := Find(tt.series)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("Find: %v", err)
 		}
 		if release, ok := s.release(tt.pkg); ok != (tt.release != "") || ok && release != tt.release {
 			t.Errorf("release(%s) = %q, %t, want %q", tt.pkg, release, ok, tt.release)
@@ -85,7 +85,7 @@ func TestPaths(t *testing.T) {
 		"modules.builtin": "kernel/virtio_pci.ko\n",
 	} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
-			t.Fatal(err)
+			t.Fatalf("os.WriteFile: %v", err)
 		}
 	}
 	k := &Kernel{Modules: dir}

@@ -30,7 +30,7 @@ func TestPrepareCustom(t *testing.T) {
 	for driver, module := range map[string]string{"siw": "siw", "mlx5": "mlx5_core"} {
 		d, err := FindDriver(driver)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("FindDriver: %v", err)
 		}
 		k := &Kernel{Release: "1.2.3", Modules: modules(t, "kernel/a.ko:\n"), custom: true}
 		if err := d.Prepare(context.Background(), k, Sources{}); err == nil || !strings.Contains(err.Error(), "no module "+module) {
@@ -77,7 +77,7 @@ func TestMissing(t *testing.T) {
 		}
 	}
 	if err := missing(look()); err != nil {
-		t.Error(err)
+		t.Errorf("missing: %v", err)
 	}
 	if err := missing(look("gcc", "make")); err == nil || !strings.Contains(err.Error(), "apt-get install gcc make)") {
 		t.Errorf("missing(gcc, make) = %v, want the packages", err)
@@ -96,7 +96,7 @@ func TestRelocate(t *testing.T) {
 	tr := &tree{dir: t.TempDir()}
 	write(t, filepath.Join(tr.dir, "usr/src/linux-headers-1/Makefile"), "KBUILD_OUTPUT=/usr/src/h\ninclude /usr/src/c/Makefile\n")
 	if err := tr.relocate("linux-headers-1"); err != nil {
-		t.Fatal(err)
+		t.Fatalf("tr.relocate: %v", err)
 	}
 	b, _ := os.ReadFile(filepath.Join(tr.dir, "usr/src/linux-headers-1/Makefile"))
 	if want := "KBUILD_OUTPUT=" + tr.dir + "/usr/src/h\ninclude " + tr.dir + "/usr/src/c/Makefile\n"; string(b) != want {
@@ -113,7 +113,7 @@ func TestWrapTools(t *testing.T) {
 	write(t, filepath.Join(kbuild, "scripts/check"), "#!/bin/sh\n")
 	write(t, filepath.Join(kbuild, "empty"), "")
 	if err := tr.wrapTools(); err != nil {
-		t.Fatal(err)
+		t.Fatalf("tr.wrapTools: %v", err)
 	}
 	modpost := filepath.Join(kbuild, "scripts/mod/modpost")
 	got, err := tr.run(context.Background(), modpost, "-a", "b c")
@@ -146,10 +146,10 @@ func TestTreeRun(t *testing.T) {
 func write(t *testing.T, name, text string) {
 	t.Helper()
 	if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
-		t.Fatal(err)
+		t.Fatalf("os.MkdirAll: %v", err)
 	}
 	if err := os.WriteFile(name, []byte(text), 0o755); err != nil {
-		t.Fatal(err)
+		t.Fatalf("os.WriteFile: %v", err)
 	}
 }
 

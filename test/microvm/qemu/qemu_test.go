@@ -42,7 +42,7 @@ func TestHostClock(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "current_clocksource")
 	for source, want := range map[string]string{"tsc\n": "tsc=reliable", "hpet\n": "", "kvm-clock\n": ""} {
 		if err := os.WriteFile(file, []byte(source), 0o666); err != nil {
-			t.Fatal(err)
+			t.Fatalf("os.WriteFile: %v", err)
 		}
 		if got := hostClock(file); got != want {
 			t.Errorf("hostClock with source %q = %q, want %q", source, got, want)
@@ -98,14 +98,14 @@ func TestStatus(t *testing.T) {
 	q := &QEMU{argv: []string{sh, "-c", "echo said; exit 85"}}
 	p, err := q.Start(&Machine{})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("q.Start: %v", err)
 	}
 	if status, out := p.Status(); status != OrderlyExit || out != "said" {
 		t.Errorf("Status = %d, %q, want the orderly exit and the output", status, out)
 	}
 	q.argv[2] = "exec sleep 100"
 	if p, err = q.Start(&Machine{}); err != nil {
-		t.Fatal(err)
+		t.Fatalf("q.Start: %v", err)
 	}
 	p.Kill()
 	if status, _ := p.Status(); status != -1 {

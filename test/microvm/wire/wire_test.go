@@ -32,7 +32,7 @@ func TestConn(t *testing.T) {
 		d []byte
 	}{{Stdout, []byte("hello")}, {Done, nil}, {Stderr, big}} {
 		if err := c.Send(f.k, f.d); err != nil {
-			t.Fatal(err)
+			t.Fatalf("c.Send: %v", err)
 		}
 		k, d, err := c.Receive()
 		if err != nil || k != f.k || !bytes.Equal(d, f.d) {
@@ -109,7 +109,7 @@ func FuzzConfig(f *testing.F) {
 	} {
 		b, err := json.Marshal(&c)
 		if err != nil {
-			f.Fatal(err)
+			f.Fatalf("json.Marshal: %v", err)
 		}
 		f.Add(b)
 	}
