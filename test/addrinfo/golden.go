@@ -23,7 +23,7 @@ func Golden(t *testing.T, name string, test func(*testing.T, iter.Seq2[string, s
 		t.Run(filepath.Base(file), func(t *testing.T) {
 			b, err := os.ReadFile(file)
 			if err != nil {
-				t.Fatal(err)
+				t.Fatalf("os.ReadFile: %v", err)
 			}
 			test(t, func(yield func(string, string) bool) {
 				for line := range strings.Lines(string(b)) {

@@ -22,7 +22,7 @@ func TestFiles(t *testing.T) {
 	const root = "../.."
 	want, err := Files(root)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Files: %v", err)
 	}
 	if len(want) < 10 {
 		t.Errorf("%d public packages, want more", len(want))
@@ -45,7 +45,7 @@ func TestFiles(t *testing.T) {
 		return nil
 	})
 	if err != nil {
-		t.Error(err)
+		t.Errorf("filepath.WalkDir: %v", err)
 	}
 }
 
@@ -97,12 +97,12 @@ type Func func(int) bool
 	fset := token.NewFileSet()
 	file, err := parser.ParseFile(fset, "p.go", source, 0)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("parser.ParseFile: %v", err)
 	}
 	conf := types.Config{Importer: importer.ForCompiler(fset, "source", nil)}
 	pkg, err := conf.Check(module+"/p", fset, []*ast.File{file}, nil)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("conf.Check: %v", err)
 	}
 	const want = `const A untyped int = 8
 const Name untyped string = "n"

@@ -16,11 +16,11 @@ import (
 func TestAliases(t *testing.T) {
 	want, err := aliases.Files("../../provider")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("aliases.Files: %v", err)
 	}
 	have, err := filepath.Glob("../../verbs/alias*.go")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("filepath.Glob: %v", err)
 	}
 	for _, name := range have {
 		if _, ok := want[filepath.Base(name)]; !ok {

@@ -43,7 +43,7 @@ func checkStatic(t *testing.T, file string) {
 	t.Helper()
 	f, err := elf.Open(file)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("elf.Open: %v", err)
 	}
 	defer f.Close()
 	for _, p := range f.Progs {
@@ -56,7 +56,7 @@ func checkStatic(t *testing.T, file string) {
 	}
 	st, err := os.Stat(file)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("os.Stat: %v", err)
 	}
 	most := int64(maxBinary)
 	if filepath.Base(file) == "rdmavm" {

@@ -19,12 +19,12 @@ func TestExternalModule(t *testing.T) {
 	write := func(name, content string) {
 		t.Helper()
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o666); err != nil {
-			t.Fatal(err)
+			t.Fatalf("os.WriteFile: %v", err)
 		}
 	}
 	sum, err := os.ReadFile(filepath.Join(root, "go.sum"))
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("os.ReadFile: %v", err)
 	}
 	write("go.sum", string(sum))
 	write("go.mod", "module stranger\n\ngo 1.26.0\n\nrequire purerdma v0.0.0\n\nreplace purerdma => "+root+"\n")

@@ -27,7 +27,7 @@ type imports struct {
 func TestTable(t *testing.T) {
 	doc, err := os.ReadFile(filepath.Join(moduleRoot(t), "ARCHITECTURE.md"))
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("os.ReadFile: %v", err)
 	}
 	found := map[string]*imports{}
 	eachFile(t, func(file string, src []byte) {

@@ -15,7 +15,7 @@ func killedCmtime(t *testing.T) string {
 	t.Helper()
 	out, err := os.ReadFile("testdata/cmtime.txt")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("os.ReadFile: %v", err)
 	}
 	return string(out)
 }

@@ -58,7 +58,7 @@ func TestBroken(t *testing.T) {
 	src := source{}
 	for file, text := range map[string]string{"cm/id.go": sampleCode, "cm/id_test.go": sampleTests, "provider/wr.go": sampleProvider} {
 		if err := src.add(file, []byte(text)); err != nil {
-			t.Fatal(err)
+			t.Fatalf("src.add: %v", err)
 		}
 	}
 	for _, tc := range []struct{ name, old, new, want string }{

@@ -42,7 +42,7 @@ func lines(t *testing.T, name string) []string {
 	t.Helper()
 	list, err := os.ReadFile(filepath.Join("testdata", name))
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("os.ReadFile: %v", err)
 	}
 	var out []string
 	for line := range strings.Lines(string(list)) {

@@ -14,7 +14,7 @@ import (
 func TestEventNames(t *testing.T) {
 	p, err := abisource.Load(moduleRoot(t))
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("abisource.Load: %v", err)
 	}
 	n := 0
 	for name, c := range p.Consts {

@@ -78,7 +78,7 @@ mr.A.four,none,-,why
 func TestBrokenCases(t *testing.T) {
 	src := source{}
 	if err := src.add("cm/id_test.go", []byte(sampleTests)); err != nil {
-		t.Fatal(err)
+		t.Fatalf("src.add: %v", err)
 	}
 	want := []string{"mr.A.one", "mr.A.two", "mr.A.three", "mr.A.four"}
 	for _, tc := range []struct{ name, old, new, want string }{

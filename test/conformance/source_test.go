@@ -54,7 +54,7 @@ func readSource(t *testing.T, root string) source {
 		return src.add(filepath.ToSlash(rel), text)
 	})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("filepath.WalkDir: %v", err)
 	}
 	return src
 }
@@ -239,7 +239,7 @@ func moduleRoot(t *testing.T) string {
 	t.Helper()
 	dir, err := os.Getwd()
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("os.Getwd: %v", err)
 	}
 	for !isModule(dir) {
 		if dir == filepath.Dir(dir) {

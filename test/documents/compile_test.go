@@ -108,13 +108,13 @@ func compile(t *testing.T, list []block) (string, error) {
 	t.Helper()
 	root, err := filepath.Abs("../..")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("filepath.Abs: %v", err)
 	}
 	dir := t.TempDir()
 	write := func(name, content string) {
 		t.Helper()
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o666); err != nil {
-			t.Fatal(err)
+			t.Fatalf("os.WriteFile: %v", err)
 		}
 	}
 	write("go.mod", "module documents\n\ngo 1.26.0\n\nrequire purerdma v0.0.0\n\nreplace purerdma => "+root+"\n")
@@ -122,7 +122,7 @@ func compile(t *testing.T, list []block) (string, error) {
 	for i, b := range list {
 		name := fmt.Sprintf("p%d", i)
 		if err := os.Mkdir(filepath.Join(dir, name), 0o777); err != nil {
-			t.Fatal(err)
+			t.Fatalf("os.Mkdir: %v", err)
 		}
 		write(filepath.Join(name, "p.go"), b.source())
 	}
@@ -154,7 +154,7 @@ func indented(text string) (lines []string) {
 func TestIndentedCode(t *testing.T) {
 	files, err := Files("../..")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Files: %v", err)
 	}
 	for name, text := range files {
 		for _, line := range indented(text) {
@@ -176,7 +176,7 @@ func TestIndentedCodeFindsGo(t *testing.T) {
 func TestCode(t *testing.T) {
 	files, err := Files("../..")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Files: %v", err)
 	}
 	var list []block
 	for name, text := range files {

@@ -13,13 +13,13 @@ import (
 func TestGenerated(t *testing.T) {
 	want, err := Files("../..")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Files: %v", err)
 	}
 	parts := 0
 	for name, text := range want {
 		got, err := os.ReadFile(name)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("os.ReadFile: %v", err)
 		}
 		parts += strings.Count(text, end)
 		if string(got) != text {

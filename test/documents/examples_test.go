@@ -29,7 +29,7 @@ func TestExamples(t *testing.T) {
 		name := path.Base(path.Dir(filepath.ToSlash(file)))
 		sources, err := filepath.Glob(path.Join("../../examples", name, "*.go"))
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("filepath.Glob: %v", err)
 		}
 		sources = slices.DeleteFunc(sources, func(s string) bool { return strings.HasSuffix(s, "_test.go") })
 		if len(sources) != 1 && severalFiles[name] == "" {

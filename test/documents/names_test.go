@@ -80,7 +80,7 @@ func TestNames(t *testing.T) {
 	in := readExported(t)
 	files, err := Files("../..")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Files: %v", err)
 	}
 	for file, text := range files {
 		for _, name := range in.missing(text) {

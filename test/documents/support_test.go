@@ -68,7 +68,7 @@ func TestSupportedDevices(t *testing.T) {
 func TestRowsShown(t *testing.T) {
 	documents, err := Files("../..")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Files: %v", err)
 	}
 	prefixes := map[string][]string{} // by file
 	for _, text := range documents {
@@ -94,7 +94,7 @@ func readCSV(t *testing.T, name string) [][]string {
 	t.Helper()
 	f, err := os.Open(filepath.Join("../../docs/data", name))
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("os.Open: %v", err)
 	}
 	defer f.Close()
 	rows, err := csv.NewReader(f).ReadAll()

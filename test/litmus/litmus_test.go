@@ -23,7 +23,7 @@ func protocols(t *testing.T) map[string]*Protocol {
 	for _, file := range files {
 		text, err := os.ReadFile(file)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("os.ReadFile: %v", err)
 		}
 		p, err := Parse(string(text))
 		if err != nil {
@@ -90,11 +90,11 @@ func TestEachAccessHasAProtocol(t *testing.T) {
 			}
 			functions, err := Functions(file)
 			if err != nil {
-				t.Fatal(err)
+				t.Fatalf("Functions: %v", err)
 			}
 			name, err := filepath.Rel(root, file)
 			if err != nil {
-				t.Fatal(err)
+				t.Fatalf("filepath.Rel: %v", err)
 			}
 			for fn, body := range functions {
 				if !tc.uses.MatchString(body) {

@@ -25,7 +25,7 @@ func Files(tb testing.TB, root, dir string) {
 	for name := range strings.SplitSeq(strings.TrimSuffix(string(out), "\x00"), "\x00") {
 		err := file(filepath.Join(root, name), filepath.Join(dir, name))
 		if err != nil && !errors.Is(err, fs.ErrNotExist) { // the index may list a removed file
-			tb.Fatal(err)
+			tb.Fatalf("copy %s: %v", name, err)
 		}
 	}
 }

@@ -29,13 +29,13 @@ func TestArchiveIsReproducible(t *testing.T) {
 		dirs[i] = t.TempDir()
 		from := filepath.Join(t.TempDir(), "program")
 		if err := os.WriteFile(from, []byte("program"), 0o600); err != nil {
-			t.Fatal(err)
+			t.Fatalf("os.WriteFile: %v", err)
 		}
 		if err := os.Chtimes(from, when, when.Add(time.Duration(i)*time.Hour)); err != nil {
-			t.Fatal(err)
+			t.Fatalf("os.Chtimes: %v", err)
 		}
 		if err := writeArchive(filepath.Join(dirs[i], "a.tar.gz"), "a", when, []file{{from, "program", 0o755}}); err != nil {
-			t.Fatal(err)
+			t.Fatalf("writeArchive: %v", err)
 		}
 	}
 	if err := compare(dirs[0], dirs[1]); err != nil {
@@ -46,7 +46,7 @@ func TestArchiveIsReproducible(t *testing.T) {
 		"another file": func(dir string) error { return os.WriteFile(filepath.Join(dir, "b"), nil, 0o644) },
 	} {
 		if err := change(dirs[1]); err != nil {
-			t.Fatal(err)
+			t.Fatalf("change: %v", err)
 		}
 		if compare(dirs[0], dirs[1]) == nil {
 			t.Errorf("%s: compare = nil error", name)
@@ -86,29 +86,29 @@ func TestRelease(t *testing.T) {
 		{"tag", "v0.9.8"},
 	} {
 		if err := command(t.Context(), dir, nil, "git", args...); err != nil {
-			t.Fatal(err)
+			t.Fatalf("command: %v", err)
 		}
 	}
 	sbom, out := filepath.Join(t.TempDir(), "cyclonedx-gomod"), filepath.Join(t.TempDir(), "release")
 	if err := command(t.Context(), filepath.Join(root, "test", "tools"), nil, "go", "build", "-trimpath", "-buildvcs=false", "-o", sbom, "github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod"); err != nil {
-		t.Fatal(err)
+		t.Fatalf("command: %v", err)
 	}
 	if err := release(t.Context(), dir, out, sbom); err != nil {
-		t.Fatal(err)
+		t.Fatalf("release: %v", err)
 	}
 	if out, err := exec.Command("sh", "-c", `cd "$1" && sha256sum --check --strict SHA256SUMS`, "sh", out).CombinedOutput(); err != nil || strings.Count(string(out), ": OK\n") != 3 {
 		t.Errorf("sha256sum --check = %v, want 3 correct files:\n%s", err, out)
 	}
 	list, err := exec.Command("go", "list", "-m").Output()
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("go list -m: %v", err)
 	}
 	module := strings.TrimSpace(string(list))
 	base := path.Base(module) + "_v0.9.8"
 	checkSBOM(t, filepath.Join(out, base+".cdx.json"), module)
 	programs, err := filepath.Glob(filepath.Join(root, "cmd", "*", "main.go"))
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("filepath.Glob: %v", err)
 	}
 	for arch, machine := range map[string]elf.Machine{"amd64": elf.EM_X86_64, "arm64": elf.EM_AARCH64} {
 		name := base + "_linux_" + arch
@@ -139,7 +139,7 @@ func checkSBOM(t *testing.T, name, module string) {
 	t.Helper()
 	b, err := os.ReadFile(name)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("os.ReadFile: %v", err)
 	}
 	type component struct{ Name, Version string }
 	var bom struct {
@@ -169,12 +169,12 @@ func unpack(t *testing.T, name string) string {
 	t.Helper()
 	f, err := os.Open(name)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("os.Open: %v", err)
 	}
 	defer f.Close()
 	z, err := gzip.NewReader(f)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("gzip.NewReader: %v", err)
 	}
 	dir := t.TempDir()
 	for r := tar.NewReader(z); ; {
@@ -183,7 +183,7 @@ func unpack(t *testing.T, name string) string {
 			return dir
 		}
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("r.Next: %v", err)
 		}
 		to := filepath.Join(dir, filepath.FromSlash(h.Name))
 		b, err := io.ReadAll(r)
@@ -194,7 +194,7 @@ func unpack(t *testing.T, name string) string {
 			err = os.WriteFile(to, b, h.FileInfo().Mode())
 		}
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("unpack %s: %v", h.Name, err)
 		}
 	}
 }

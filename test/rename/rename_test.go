@@ -17,7 +17,7 @@ import (
 func TestText(t *testing.T) {
 	r, err := newRenamer("rdma", "example.org/x/rdma")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("newRenamer: %v", err)
 	}
 	for in, want := range map[string]string{
 		"import \"rdma/cm\"\nimport \"rdma/verbs\"\n": "import \"example.org/x/rdma/cm\"\nimport \"example.org/x/rdma/verbs\"\n",
@@ -114,7 +114,7 @@ func uses(t *testing.T, root string, words ...string) map[string]string {
 		return err
 	})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("filepath.WalkDir: %v", err)
 	}
 	return found
 }

@@ -17,7 +17,7 @@ func runScript(t *testing.T, script string, n int) (string, bool) {
 	dir := t.TempDir()
 	vm := filepath.Join(dir, "rdmavm")
 	if err := os.WriteFile(vm, []byte("#!/bin/sh\n"+script), 0o777); err != nil {
-		t.Fatal(err)
+		t.Fatalf("os.WriteFile: %v", err)
 	}
 	r := parse([]string{"-rdmavm", vm, "-bin", dir})[0]
 	for i := range n {
@@ -26,7 +26,7 @@ func runScript(t *testing.T, script string, n int) (string, bool) {
 	var out strings.Builder
 	rep := newReport(&out, []*row{r})
 	if err := r.runVM(t.Context(), rep); err != nil {
-		t.Fatal(err)
+		t.Fatalf("r.runVM: %v", err)
 	}
 	ok := rep.close()
 	return out.String(), ok

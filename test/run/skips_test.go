@@ -54,16 +54,16 @@ func TestKnownSkips(t *testing.T) {
 func TestCheckSkips(t *testing.T) {
 	self, err := os.Executable()
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("os.Executable: %v", err)
 	}
 	have, err := testsOf(t.Context(), self)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("testsOf: %v", err)
 	}
 	defer func(old []knownSkip) { knownSkips = old }(knownSkips)
 	knownSkips = []knownSkip{{pkg: "test/run", tests: "TestCheck.* TestLines/sub"}}
 	if err := checkSkips(have, "test/run"); err != nil {
-		t.Error(err)
+		t.Errorf("checkSkips: %v", err)
 	}
 	knownSkips = []knownSkip{{pkg: "test/run", tests: "TestNoSuch"}}
 	if err := checkSkips(have, "test/run"); err == nil || !strings.Contains(err.Error(), "TestNoSuch") {

@@ -33,7 +33,7 @@ func plain(t *testing.T) { plain(t); _ = vmtest.Host{} }
 var table = []func(*testing.T){setUp}`,
 	} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o644); err != nil {
-			t.Fatal(err)
+			t.Fatalf("os.WriteFile: %v", err)
 		}
 	}
 	p := pkg{ImportPath: "a", Dir: dir, TestGoFiles: []string{"a_test.go"}, XTestGoFiles: []string{"b_test.go"}}

@@ -166,7 +166,7 @@ func soakInMemory(t *testing.T, kernel func(testing.TB) (*verbs.Host, [2]string)
 		err := s.runFake(16, host, names)
 		cancel()
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("s.runFake: %v", err)
 		}
 		t.Log(&s.stats)
 		if s.stats.messages.Load() != 0 && s.stats.broken.Load() != 0 && s.stats.offers.Load() != 0 {

@@ -87,7 +87,7 @@ func flightsInMemory(t *testing.T, kernel func(testing.TB) (*cmtest.Kernel, [2]s
 		err := s.runFlights(k, names, 8)
 		cancel()
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("s.runFlights: %v", err)
 		}
 		if left := k.Left(); len(left) > 0 {
 			t.Fatalf("Left() = %q, want nothing", left)

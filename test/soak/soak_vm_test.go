@@ -112,7 +112,7 @@ func measure(t *testing.T) (m memoryNow) {
 	m.heap = int64(ms.HeapAlloc)
 	status, err := os.ReadFile("/proc/self/status")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("os.ReadFile: %v", err)
 	}
 	for line := range strings.Lines(string(status)) {
 		f := strings.Fields(line)

@@ -44,7 +44,7 @@ func start(t *testing.T, ctx context.Context, name string, argv ...string) *reco
 	r.cmd.Env = append(os.Environ(), recordVar+"="+r.file, programVar+"="+name)
 	r.cmd.Stdout, r.cmd.Stderr = r.out, r.out
 	if err := r.cmd.Start(); err != nil {
-		t.Fatal(err)
+		t.Fatalf("r.cmd.Start: %v", err)
 	}
 	return r
 }
@@ -61,7 +61,7 @@ func (r *recording) wait(t *testing.T) map[string][]form {
 		err = json.Unmarshal(b, &all)
 	}
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("read %s: %v", r.file, err)
 	}
 	return group(all)
 }
@@ -128,7 +128,7 @@ func recordRpings(t *testing.T) (theirs, ours rpings) {
 	}
 	c, err := exec.LookPath("rping")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("exec.LookPath: %v", err)
 	}
 	run := func(path string) (r rpings) {
 		ctx := deadline(t)
@@ -216,7 +216,7 @@ func TestGIDAddresses(t *testing.T) {
 func gidIndex(t *testing.T, host vmtest.Host) uint32 {
 	infos, err := uverbs.System{}.Devices()
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("uverbs.System.Devices: %v", err)
 	}
 	for _, info := range infos {
 		if info.Name != host.Device {
@@ -224,15 +224,15 @@ func gidIndex(t *testing.T, host vmtest.Host) uint32 {
 		}
 		f, err := uverbs.Open(uverbs.System{}, info)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("uverbs.Open: %v", err)
 		}
 		defer f.Close()
 		if _, err := f.GetContext(uverbs.Driver{}); err != nil {
-			t.Fatal(err)
+			t.Fatalf("f.GetContext: %v", err)
 		}
 		gids, err := f.QueryGIDTable(256)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("f.QueryGIDTable: %v", err)
 		}
 		for _, g := range gids {
 			if g.GIDType == abi.IB_UVERBS_GID_TYPE_ROCE_V2 && netip.AddrFrom16(g.GID).Unmap() == host.IPv4 {

@@ -56,7 +56,7 @@ func TestInMemory(t *testing.T) {
 					cancel()
 				}()
 				if err := s.inMemory(t, k, 4); err != nil {
-					t.Error(err)
+					t.Errorf("s.inMemory: %v", err)
 				}
 				t.Log(&s.stats)
 			})

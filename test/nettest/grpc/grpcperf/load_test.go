@@ -91,7 +91,7 @@ func TestVMBenchmark(t *testing.T) {
 	vmtest.AnyMemory(t)
 	n, err := networkOf("stream", hosts[1].IPv4.String())
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("networkOf: %v", err)
 	}
 	sides := vmtest.Sides{Listen: n.listen, Dial: n.dial, Serve: serve, Call: func(address string) {
 		check(t, n, address, func(size int64, run func()) { vmtest.OverRDMA(t, size, run) })
