@@ -303,7 +303,7 @@ lint: bin/staticcheck cross prose ## check the form: gofmt, vet, staticcheck, Va
 	bin/staticcheck ./...
 	cd test/abi/btf && $(GO) vet . && ../../../bin/staticcheck .
 	GOOS=darwin bin/staticcheck ./cm ./verbs ./cmd/rping
-	RDMA_LONG_TESTS=1 $(GO) test -run 'TestImports|TestTable|TestDocuments|TestExternalModule' ./test/arch
+	RDMA_LONG_TESTS=1 $(GO) test -run 'TestImports|TestTable|TestDocuments|TestExternalModule|TestFailureMessages' ./test/arch
 
 bin/btf.test: FORCE
 	$(GO) -C test/abi/btf test -c -o ../../../$@ .

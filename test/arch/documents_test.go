@@ -62,11 +62,11 @@ func TestDocuments(t *testing.T) {
 		return nil
 	})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("filepath.WalkDir: %v", err)
 	}
 	makefile, err := os.ReadFile(filepath.Join(root, "Makefile"))
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("os.ReadFile: %v", err)
 	}
 	for _, m := range makeRule.FindAllSubmatch(makefile, -1) {
 		in.targets[string(m[1])] = true
@@ -77,7 +77,7 @@ func TestDocuments(t *testing.T) {
 	for _, doc := range documents {
 		text, err := os.ReadFile(filepath.Join(root, filepath.FromSlash(doc)))
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("os.ReadFile: %v", err)
 		}
 		for _, name := range in.missing(doc, string(text)) {
 			t.Errorf("%s names %s, which does not exist", doc, name)

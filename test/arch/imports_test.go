@@ -33,8 +33,15 @@ func TestImports(t *testing.T) {
 	}
 }
 
-// eachFile calls fn for the Go files of the module, named relative to it.
+// eachFile calls fn for the Go files of the main module, named relative to it.
 func eachFile(t *testing.T, fn func(file string, src []byte)) {
+	t.Helper()
+	walkFiles(t, isModule, fn)
+}
+
+// walkFiles calls fn for the Go files below the main module's root, named relative to it. It
+// leaves out the directories below the root for which skip returns true.
+func walkFiles(t *testing.T, skip func(dir string) bool, fn func(file string, src []byte)) {
 	t.Helper()
 	root := moduleRoot(t)
 	err := filepath.WalkDir(root, func(file string, d fs.DirEntry, err error) error {
@@ -42,7 +49,7 @@ func eachFile(t *testing.T, fn func(file string, src []byte)) {
 			return err
 		}
 		if d.IsDir() {
-			if file != root && (strings.HasPrefix(d.Name(), ".") || d.Name() == "testdata" || d.Name() == "bin" || isModule(file)) {
+			if file != root && (strings.HasPrefix(d.Name(), ".") || d.Name() == "testdata" || d.Name() == "bin" || skip(file)) {
 				return filepath.SkipDir
 			}
 			return nil
@@ -62,7 +69,7 @@ func eachFile(t *testing.T, fn func(file string, src []byte)) {
 		return nil
 	})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("filepath.WalkDir: %v", err)
 	}
 }
 
@@ -194,7 +201,7 @@ func moduleRoot(t *testing.T) string {
 	t.Helper()
 	dir, err := os.Getwd()
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("os.Getwd: %v", err)
 	}
 	for !isModule(dir) {
 		if dir == filepath.Dir(dir) {
