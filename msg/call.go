@@ -5,6 +5,10 @@ package msg
 import (
 	"context"
 	"slices"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"purerdma/inflight"
 	"purerdma/internal/cdev"
@@ -47,16 +51,29 @@ type calls struct {
 
 // RemoteError is the failure of a call, which the peer has sent instead of a reply.
 type RemoteError struct {
-	// Reason is the text of Message.Fail. It is empty if the peer has freed the request without an
-	// answer.
+	// Reason is the text of Message.Fail, as the peer has sent it. It is empty if the peer has freed the
+	// request without an answer.
 	Reason string
 }
 
+// maxReasonText bounds the part of a reason that an error prints, in bytes.
+const maxReasonText = 256
+
+// Error returns at most 256 bytes of the reason. It quotes a reason with control characters, which could
+// change a log or a terminal.
 func (e *RemoteError) Error() string {
 	if e.Reason == "" {
 		return "the peer has not answered the request"
 	}
-	return "the peer reports: " + e.Reason
+	text, more := e.Reason, ""
+	if len(text) > maxReasonText {
+		text, more = text[:maxReasonText], "..."
+	}
+	unsafe := func(r rune) bool { return !unicode.IsPrint(r) }
+	if !utf8.ValidString(text) || strings.ContainsFunc(text, unsafe) {
+		text = strconv.Quote(text)
+	}
+	return "the peer reports: " + text + more
 }
 
 // Call sends a request with a tag and waits for the reply. It copies data, of at most MaxLen bytes. The

@@ -10,11 +10,13 @@ import (
 
 	"purerdma/cm"
 	"purerdma/inflight"
+	"purerdma/pool"
 	"purerdma/verbs"
 )
 
 // Options are the options that a Dialer and a ListenConfig have in common. The zero Options are the
-// defaults. A connection registers (Window + Calls + 5) * Slot bytes for its receives, at most 64 MiB.
+// defaults. A connection registers (Window + Calls + 5) * Slot bytes for its receives, which must be at
+// most 48 MiB.
 type Options struct {
 	// Slot is the size in bytes of the receives. The header of a message takes 32 bytes of it. So the
 	// longest message that the peer can send has Slot - 32 bytes. 0 means 4096. It is 256 bytes to 1 MiB.
@@ -50,6 +52,9 @@ const (
 	spareSends = 32
 )
 
+// maxReceiveBytes bounds the receives of a connection. The rest of its pool is for its sends.
+const maxReceiveBytes = pool.DefaultMaxBytes / 4 * 3
+
 // withDefaults returns the options without zeros.
 func (o Options) withDefaults() (Options, error) {
 	o.Slot = cmp.Or(o.Slot, defaultSlot)
@@ -57,7 +62,12 @@ func (o Options) withDefaults() (Options, error) {
 	o.Calls = cmp.Or(o.Calls, defaultCalls)
 	o.grace = cmp.Or(o.grace, answerGrace)
 	if o.Slot < minSlot || o.Slot > maxSlot || o.Window < 1 || o.Window > maxWindow || o.Calls < 1 || o.Calls > maxCalls {
-		return o, fmt.Errorf("options Slot %d, Window %d, Calls %d: %w", o.Slot, o.Window, o.Calls, syscall.EINVAL)
+		return o, fmt.Errorf("options Slot %d, Window %d, Calls %d, want %d to %d, 1 to %d and 1 to %d: %w",
+			o.Slot, o.Window, o.Calls, minSlot, maxSlot, maxWindow, maxCalls, syscall.EINVAL)
+	}
+	if n := o.depth() * o.Slot; n > maxReceiveBytes {
+		return o, fmt.Errorf("options Slot %d, Window %d, Calls %d: %d bytes of receives, want at most %d: %w",
+			o.Slot, o.Window, o.Calls, n, maxReceiveBytes, syscall.EINVAL)
 	}
 	return o, nil
 }
