@@ -74,10 +74,10 @@ func TestFailureMessagesFindsViolations(t *testing.T) {
 	}
 }
 
-// bareErrors returns the calls of Fatal, Error, Fatalf and Errorf in a file that begin with an
-// error and do not name the failed call. It does not need the types: errors have names like err,
-// dialErr and errDial. Files that do not import package testing and calls of log.Fatal are not
-// checked.
+// bareErrors returns the calls in a file that print an error and do not name the failed call. They
+// are calls of the methods of testing.T that print. It does not need the types because errors have
+// names like err, dialErr and errDial. Files that do not import package testing and calls of
+// log.Fatal are not checked.
 func bareErrors(t *testing.T, file string, src []byte) []string {
 	t.Helper()
 	set := token.NewFileSet()

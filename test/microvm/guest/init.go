@@ -131,7 +131,7 @@ func (g *guest) run() error {
 }
 
 // unlockMemory removes the limit on locked memory, as a server's system administrator does. siw of
-// Linux 6.1 applies the limit to root, too.
+// Linux 6.1 also applies the limit to root.
 func unlockMemory() error {
 	none := unix.Rlimit{Cur: unix.RLIM_INFINITY, Max: unix.RLIM_INFINITY}
 	if err := unix.Setrlimit(unix.RLIMIT_MEMLOCK, &none); err != nil {
