@@ -46,12 +46,15 @@ help: ## show this
 
 build: $(CMDS) ## build the commands into bin/
 
+# The commands that build a program are printed with V=1 only.
+QUIET = $(if $(V),,@)
+
 bin/%: FORCE
-	$(GO) build -trimpath -ldflags '-s -w' -o $@ ./$(firstword $(wildcard cmd/$* test/$*))
+	$(QUIET)$(GO) build -trimpath -ldflags '-s -w' -o $@ ./$(firstword $(wildcard cmd/$* test/$*))
 
 # gRPC's benchmark, of a module of its own.
 bin/grpcperf: FORCE
-	$(GO) -C test/nettest/grpc build -trimpath -ldflags '-s -w' -o ../../../$@ ./grpcperf
+	$(QUIET)$(GO) -C test/nettest/grpc build -trimpath -ldflags '-s -w' -o ../../../$@ ./grpcperf
 
 # bin/run runs rows of tests and counts them together: each row stands after a "--"
 # (go doc ./test/run). -estimate is how long a row takes on two processors that do
@@ -306,7 +309,7 @@ lint: bin/staticcheck cross prose ## check the form: gofmt, vet, staticcheck, Va
 	RDMA_LONG_TESTS=1 $(GO) test -run 'TestImports|TestTable|TestDocuments|TestExternalModule|TestFailureMessages' ./test/arch
 
 bin/btf.test: FORCE
-	$(GO) -C test/abi/btf test -c -o ../../../$@ .
+	$(QUIET)$(GO) -C test/abi/btf test -c -o ../../../$@ .
 
 bin/staticcheck: test/tools/go.mod test/tools/go.sum
 	$(GO) -C test/tools build -o ../../$@ honnef.co/go/tools/cmd/staticcheck
