@@ -59,18 +59,22 @@ type RemoteError struct {
 // maxReasonText bounds the part of a reason that an error prints, in bytes.
 const maxReasonText = 256
 
-// Error returns at most 256 bytes of the reason. It quotes a reason with control characters, which could
-// change a log or a terminal.
+// Error returns at most 256 bytes of the reason. It quotes a reason that is not printable, because
+// control characters could change a log or a terminal.
 func (e *RemoteError) Error() string {
 	if e.Reason == "" {
 		return "the peer has not answered the request"
 	}
 	text, more := e.Reason, ""
 	if len(text) > maxReasonText {
-		text, more = text[:maxReasonText], "..."
+		end := maxReasonText
+		for end > maxReasonText-utf8.UTFMax && !utf8.RuneStart(text[end]) { // do not cut a character
+			end--
+		}
+		text, more = text[:end], "..."
 	}
-	unsafe := func(r rune) bool { return !unicode.IsPrint(r) }
-	if !utf8.ValidString(text) || strings.ContainsFunc(text, unsafe) {
+	unprintable := func(r rune) bool { return !unicode.IsPrint(r) }
+	if !utf8.ValidString(text) || strings.ContainsFunc(text, unprintable) {
 		text = strconv.Quote(text)
 	}
 	return "the peer reports: " + text + more

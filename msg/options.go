@@ -65,7 +65,7 @@ func (o Options) withDefaults() (Options, error) {
 		return o, fmt.Errorf("options Slot %d, Window %d, Calls %d, want %d to %d, 1 to %d and 1 to %d: %w",
 			o.Slot, o.Window, o.Calls, minSlot, maxSlot, maxWindow, maxCalls, syscall.EINVAL)
 	}
-	if n := o.depth() * o.Slot; n > maxReceiveBytes {
+	if n := int64(o.depth()) * int64(o.Slot); n > maxReceiveBytes {
 		return o, fmt.Errorf("options Slot %d, Window %d, Calls %d: %d bytes of receives, want at most %d: %w",
 			o.Slot, o.Window, o.Calls, n, maxReceiveBytes, syscall.EINVAL)
 	}

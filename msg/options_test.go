@@ -28,6 +28,7 @@ func TestOptionsOutOfRange(t *testing.T) {
 			{msg.Options{Calls: 4097}, "1 to 4096"},
 			{msg.Options{Slot: 1 << 20}, "273678336 bytes of receives, want at most 50331648"},
 			{msg.Options{Slot: 1 << 20, Window: 40, Calls: 4}, "51380224 bytes of receives"},
+			{msg.Options{Slot: 1 << 20, Window: 4096, Calls: 4096}, "8595177472 bytes of receives"}, // over 32 bits
 		} {
 			lc := msg.ListenConfig{Options: tc.options, CM: cm.ListenConfig{Host: k.Host()}}
 			ln, err := lc.Listen(t.Context(), "tcp", server)
@@ -80,6 +81,7 @@ func TestRemoteErrorText(t *testing.T) {
 		"\xff":            `the peer reports: "\xff"`,
 		long:              "the peer reports: " + long,
 		long + "and more": "the peer reports: " + long + "...",
+		long[1:] + "üü":   "the peer reports: " + long[1:] + "...", // 256 bytes end within the first ü
 	} {
 		if got := (&msg.RemoteError{Reason: reason}).Error(); got != want {
 			t.Errorf("Error() of %q = %q, want %q", reason, got, want)
