@@ -18,6 +18,9 @@ import (
 // maxLog bounds the stored part of the kernel's log, in bytes.
 const maxLog = 64 << 20
 
+// kmsgLines is the number of kernel messages that are printed when a program of a list fails.
+const kmsgLines = 40
+
 // receive handles the guest's frames until the last one. It validates them, because the guest
 // may send anything.
 func (v *vm) receive() error {
@@ -96,6 +99,7 @@ func (v *vm) started(data []byte) error {
 		v.o.Started(v.conn)
 	}
 	v.setRunning(true)
+	v.mark = v.kmsg.Len()
 	if v.o.Timeout > 0 {
 		v.setLimit(v.o.Timeout+hangLimit, "the virtual machine hangs: the program did not end")
 	} else {
@@ -135,6 +139,9 @@ func (v *vm) ended(data []byte) error {
 		verdict := "ok"
 		if e.Status != 0 {
 			verdict = fmt.Sprintf("exit status %d", e.Status)
+			if log := tail(v.kmsg.Bytes()[v.mark:], kmsgLines); len(log) > 0 {
+				fmt.Fprintf(v.stderr, "rdmavm: the kernel's last messages while %s ran:\n%s\n", name, log)
+			}
 		}
 		fmt.Fprintf(v.stderr, "rdmavm: [%d/%d] %s, %.2f s\n", e.Index+1, len(v.o.Commands), verdict, e.Elapsed.Seconds())
 	}

@@ -65,6 +65,27 @@ func TestFramesMakeNoSense(t *testing.T) {
 	v.setLimit(0, "")
 }
 
+// TestKernelMessagesOfAFailure checks that the kernel's messages are printed when a program of a
+// list fails, without the messages from before its start.
+func TestKernelMessagesOfAFailure(t *testing.T) {
+	for status, want := range map[string]string{"0": "", "3": "the kernel's last messages while x ran:\nduring 1\nduring 2\n"} {
+		b := frame(nil, wire.Kmsg, "before\n")
+		b = frame(b, wire.Start, `{"Index":0}`)
+		b = frame(b, wire.Kmsg, "during 1\nduring 2\n")
+		b = frame(b, wire.End, `{"Index":0,"Status":`+status+`}`)
+		v := guestSends(b)
+		var printed strings.Builder
+		v.stderr = &printed
+		if err := v.receive(); err != io.EOF {
+			t.Errorf("receive of a program with status %s = %v, want io.EOF", status, err)
+		}
+		v.setLimit(0, "")
+		if got := printed.String(); !strings.Contains(got, want) || strings.Contains(got, "before") || want == "" && strings.Contains(got, "kernel") {
+			t.Errorf("receive of a program with status %s printed %q, want %q", status, got, want)
+		}
+	}
+}
+
 // TestAck checks that acknowledgments open the window, and that they cannot exceed the sent
 // bytes.
 func TestAck(t *testing.T) {

@@ -38,7 +38,8 @@ type vm struct {
 	log            string // file for the kernel's log
 	start          time.Time
 	input          *input
-	kmsg           bytes.Buffer // the kernel's log so far
+	kmsg           bytes.Buffer // the kernel's log
+	mark           int          // kmsg's length at the command's start
 	hcas           *hcas        // nil unless the driver is for PCI functions
 	status         int          // status of the first failed command
 	failed         string       // reason of the guest's failure
