@@ -162,3 +162,32 @@ func awaitWaiters(n int) {
 		}
 	}
 }
+
+// TestTempDir checks that a run removes the directories of ended runs, and not the directories that
+// other runs use.
+func TestTempDir(t *testing.T) {
+	t.Setenv("TMPDIR", t.TempDir())
+	used, remove, err := tempDir()
+	if err != nil {
+		t.Fatalf("tempDir: %v", err)
+	}
+	defer remove()
+	killed := filepath.Join(os.TempDir(), filepath.Base(used)+"0")
+	if err := os.Mkdir(killed, 0o700); err != nil {
+		t.Fatalf("os.Mkdir: %v", err)
+	}
+	second, removeSecond, err := tempDir()
+	if err != nil {
+		t.Fatalf("tempDir during another run: %v", err)
+	}
+	if _, err := os.Stat(used); err != nil {
+		t.Errorf("os.Stat of the directory of another run: %v", err)
+	}
+	if _, err := os.Stat(killed); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("os.Stat of the directory of a killed run: %v, want that it does not exist", err)
+	}
+	removeSecond()
+	if _, err := os.Stat(second); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("os.Stat of the directory of an ended run: %v, want that it does not exist", err)
+	}
+}

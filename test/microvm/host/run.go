@@ -6,12 +6,15 @@ package host
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
+
+	"golang.org/x/sys/unix"
 
 	"purerdma/test/microvm/cache"
 	"purerdma/test/microvm/kernel"
@@ -63,11 +66,11 @@ func Run(ctx context.Context, o *Options) (int, error) {
 		return Status, err
 	}
 	defer unlock()
-	dir, err := tempDir()
+	dir, remove, err := tempDir()
 	if err != nil {
 		return Status, err
 	}
-	defer os.RemoveAll(dir)
+	defer remove()
 	if p.accel, err = p.findAccel(o, dir); err != nil {
 		return Status, interrupted(ctx, err)
 	}
@@ -110,18 +113,58 @@ func (p *parts) testMachine(o *Options, dir string) (*qemu.Machine, error) {
 	return m, writeInitrd(m.Initrd, p.image, &wire.Config{}, "")
 }
 
-// tempDir creates the directory for the files of one run. It removes the directories of killed
-// runs of this user, which is safe because the caller holds the lock.
-func tempDir() (string, error) {
+// tempDir creates the directory for the files of one run, and a lock on it. It removes the
+// directories of killed runs of this user, whose locks are free.
+func tempDir() (dir string, remove func(), err error) {
 	uid := os.Getuid()
 	prefix := fmt.Sprintf("rdmavm-%d-run-", uid)
 	old, _ := filepath.Glob(filepath.Join(os.TempDir(), prefix+"*"))
 	for _, d := range old {
-		if st, err := os.Lstat(d); err == nil && st.IsDir() && owner(st) == uid {
-			os.RemoveAll(d)
-		}
+		removeUnused(d, uid)
 	}
-	return os.MkdirTemp("", prefix)
+	// The directory gets its name after the lock, so that no other run finds it without one.
+	made, err := os.MkdirTemp("", fmt.Sprintf("rdmavm-%d-new-", uid))
+	if err != nil {
+		return "", nil, err
+	}
+	dir = filepath.Join(filepath.Dir(made), strings.Replace(filepath.Base(made), "-new-", "-run-", 1))
+	f, err := lockDir(made)
+	if err == nil {
+		err = os.Rename(made, dir)
+	}
+	if err != nil {
+		return "", nil, errors.Join(err, os.RemoveAll(made))
+	}
+	return dir, func() {
+		os.RemoveAll(dir)
+		f.Close()
+	}, nil
+}
+
+// removeUnused removes a directory of the user if no run uses it.
+func removeUnused(dir string, uid int) {
+	st, err := os.Lstat(dir)
+	if err != nil || !st.IsDir() || owner(st) != uid {
+		return
+	}
+	if f, err := lockDir(dir); err == nil {
+		os.RemoveAll(dir)
+		f.Close()
+	}
+}
+
+// lockDir locks a directory. It fails with EWOULDBLOCK if another process has the lock. The lock
+// ends with Close, or with the process.
+func lockDir(dir string) (*os.File, error) {
+	f, err := os.OpenFile(dir, os.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW, 0)
+	if err != nil {
+		return nil, err
+	}
+	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		f.Close()
+		return nil, fmt.Errorf("lock %s: %w", dir, err)
+	}
+	return f, nil
 }
 
 // runVMs runs the one or two virtual machines.
