@@ -50,7 +50,7 @@ func TestGarbageForServers(t *testing.T) {
 			for _, n := range lengths {
 				d := from(path)
 				d.Param = private(n)
-				conn := dialUntilUp(t, ctx, &d, path, port)
+				conn := dialUntilUp(t, ctx, server, &d, path, port)
 				defer conn.Close()
 				if tc.stays {
 					conn.Close()

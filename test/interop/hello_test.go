@@ -60,7 +60,7 @@ func TestHelloHostile(t *testing.T) {
 			if err != nil {
 				t.Fatalf("pairing.Start: %v", err)
 			}
-			conn := dialWhenUp(t, ctx, path, port)
+			conn := dialWhenUp(t, ctx, server, path, port)
 			defer conn.Close()
 			if tc.size < 0 {
 				conn.Close()

@@ -135,7 +135,7 @@ func TestUcmatoseTooMany(t *testing.T) {
 			if err != nil {
 				t.Fatalf("pairing.Start: %v", err)
 			}
-			conn := dialWhenUp(t, ctx, path, port)
+			conn := dialWhenUp(t, ctx, server, path, port)
 			defer conn.Close()
 			proc, err := pairing.Start(ctx, client, "-s", path.Server, "-b", path.Client, "-p", port, "-c", "2")
 			if err != nil {
@@ -174,7 +174,7 @@ func TestUcmatoseHostile(t *testing.T) {
 		if err != nil {
 			t.Fatalf("pairing.Start: %v", err)
 		}
-		dialWhenUp(t, ctx, path, port).Close()
+		dialWhenUp(t, ctx, server, path, port).Close()
 		out, err := server.Wait(toolLimit)
 		if err != nil || out.Status != 255 || !strings.Contains(out.Stdout, "return status -1\n") {
 			t.Errorf("server: %v, %v, want status 255", err, out)
@@ -203,22 +203,27 @@ func TestUcmatoseHostile(t *testing.T) {
 }
 
 // dialWhenUp connects to a server that may not listen yet.
-func dialWhenUp(t *testing.T, ctx context.Context, path pairing.Path, port string) *cm.Conn {
+func dialWhenUp(t *testing.T, ctx context.Context, server *pairing.Process, path pairing.Path, port string) *cm.Conn {
 	t.Helper()
 	d := from(path)
-	return dialUntilUp(t, ctx, &d, path, port)
+	return dialUntilUp(t, ctx, server, &d, path, port)
 }
 
 // dialUntilUp is like dialWhenUp with a given dialer.
-func dialUntilUp(t *testing.T, ctx context.Context, d *cm.Dialer, path pairing.Path, port string) *cm.Conn {
+func dialUntilUp(t *testing.T, ctx context.Context, server *pairing.Process, d *cm.Dialer, path pairing.Path, port string) *cm.Conn {
 	t.Helper()
-	for start := time.Now(); ; time.Sleep(100 * time.Millisecond) {
+	for {
 		conn, err := d.Dial(ctx, "tcp", path.Server+":"+port)
 		if err == nil {
 			return conn
 		}
-		if time.Since(start) > startWait {
-			t.Fatalf("d.Dial: %v", err)
+		if !server.Alive() {
+			t.Fatalf("d.Dial: %v, because the server has ended: %v", err, server.Output())
+		}
+		select {
+		case <-time.After(100 * time.Millisecond):
+		case <-ctx.Done():
+			t.Fatalf("d.Dial: %v, output of the server: %v", err, server.Output())
 		}
 	}
 }

@@ -99,7 +99,11 @@ func (v *vm) run() (int, error) {
 	if err != nil {
 		return Status, err
 	}
-	return v.verdict()
+	status, err := v.verdict()
+	if _, out := v.proc.Status(); out != "" && status != 0 && err == nil {
+		fmt.Fprintf(v.stderr, "rdmavm: output of QEMU: %s\n", out) // such as a failed access to a device
+	}
+	return status, err
 }
 
 // wait waits for the guest's last frame and for QEMU's end.

@@ -93,7 +93,7 @@ func (m *Machine) Args() []string {
 		// A socket requires the JSON syntax.
 		dev, _ := json.Marshal(map[string]any{
 			"driver": vfioUserPCI, "bus": fmt.Sprintf("port%d", i),
-			"socket": map[string]string{"type": "unix", "path": path},
+			"socket": map[string]string{"type": "unix", "path": path}, "x-msg-timeout": answerLimit.Milliseconds(),
 		})
 		a = append(a, "-device", fmt.Sprintf("pcie-root-port,id=port%d,chassis=%d,slot=%d,addr=%#x", i, i+1, i+1, firstSlot+MaxDirs/8+i), "-device", string(dev))
 	}
@@ -103,6 +103,11 @@ func (m *Machine) Args() []string {
 	}
 	return a
 }
+
+// answerLimit bounds QEMU's wait for an answer of a device's model. An access without an answer reads as ones,
+// which drivers take for a device that was pulled out. QEMU's default of 5 seconds is too short for a machine
+// that pauses. The property has 16 bits.
+const answerLimit = time.Minute
 
 // oneProcessor makes a guest boot on its first processor. Its init then starts the others. A
 // booting kernel modifies its own code with a breakpoint, for example to switch the clock.

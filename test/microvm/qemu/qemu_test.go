@@ -63,7 +63,7 @@ func TestVFIOUser(t *testing.T) {
 	got := strings.Join(m.Args(), " ")
 	for _, want := range []string{
 		"-M q35,vmport=off,memory-backend=ram", "memory-backend-memfd,id=ram,size=512M,share=on",
-		"pcie-root-port,id=port0,chassis=1,slot=1", `{"bus":"port0","driver":"vfio-user-pci","socket":{"path":"/s,0","type":"unix"}}`,
+		"pcie-root-port,id=port0,chassis=1,slot=1", `{"bus":"port0","driver":"vfio-user-pci","socket":{"path":"/s,0","type":"unix"},"x-msg-timeout":60000}`,
 		"pcie-root-port,id=port1,chassis=2,slot=2", `"path":"/s1"`,
 	} {
 		if !strings.Contains(got, want) {
