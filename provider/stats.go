@@ -40,14 +40,6 @@ type CQCounts struct {
 	Completions StatusCounts
 }
 
-// Add counts a completion. A status that has no name counts as WCGeneralErr.
-func (c *CQCounts) Add(w *WC) {
-	c.Completions[min(w.Status, WCGeneralErr)]++
-	if w.Status == WCSuccess && w.Opcode&WCRecv != 0 {
-		c.Received.Add(uint64(w.ByteLen))
-	}
-}
-
 // QPCounter is a QP that counts its requests. The method is optional.
 type QPCounter interface {
 	// Stats returns the counts. It takes the locks of the queues, and so waits for a batch. For a

@@ -13,19 +13,20 @@ import (
 	"purerdma/internal/leak"
 	"purerdma/internal/ring"
 	"purerdma/provider"
+	"purerdma/provider/internal/count"
 	"purerdma/uverbs"
 )
 
 // cq is a completion queue, a ring that the kernel fills.
 type cq struct {
 	file   *uverbs.File
-	handle uint32
 	notify uverbs.Notifier
 	leak   *leak.Entry
 
 	windows *windows            // the context's
 	resp    abi.RxeCreateCQResp // of CreateCQ. A variable there would be allocated
 
+	handle uint32
 	// arming is held by Arm, and by Close, because the kernel reuses the handle of a
 	// destroyed CQ. It is not mu, so that polls do not wait for the kernel. It is taken
 	// before mu.
@@ -38,7 +39,7 @@ type cq struct {
 	first    uverbs.Mapping  // the mapping of a CQ that was not resized
 	consumer uint32
 	broken   error // why the ring is not the kernel's
-	counts   provider.CQCounts
+	counts   count.Completions
 }
 
 // CreateCQ makes a completion queue.

@@ -13,6 +13,7 @@ import (
 	"purerdma/abi"
 	"purerdma/internal/ring"
 	"purerdma/provider"
+	"purerdma/provider/internal/count"
 	"purerdma/uverbs"
 )
 
@@ -30,8 +31,7 @@ type sendQueue struct {
 	all       opset          // of the type of queue pair and the device
 	ops       atomic.Uint32  // the opset of the currently allowed operations
 	doorbells uint64
-	counts    provider.SendCounts // of the built requests.
-	before    provider.SendCounts // counts at the beginning of the last batch
+	counts    count.Sends // of the built requests
 }
 
 func (q *qp) PostSend(wrs []provider.SendWR) (int, error) {
@@ -85,7 +85,8 @@ func (q *qp) publish() {
 
 // discard drops the built requests that are not published. The caller holds the lock.
 func (q *qp) discard() {
-	q.sq.producer, q.sq.counts = q.sq.published, q.sq.before
+	q.sq.producer = q.sq.published
+	q.sq.counts.Discard()
 	if len(q.sq.changes) > 0 {
 		q.windows.undo(q.sq.changes)
 		q.sq.changes = q.sq.changes[:0]
@@ -167,7 +168,7 @@ func (q *qp) build(wr *provider.SendWR) error {
 		if err := q.buildGeneric(wqe, wr); err != nil {
 			return err
 		}
-		q.sq.counts[wr.Opcode].Add(length)
+		q.sq.counts.Add(wr.Opcode, length)
 		q.sq.producer = next
 		return nil
 	}
@@ -188,7 +189,7 @@ func (q *qp) build(wr *provider.SendWR) error {
 		wqe.DMA.NumSGE = uint32(len(sg))
 		putSGEs(ring.Tail[abi.RxeSGE](r, i, sendHeader, len(sg)), sg)
 	}
-	q.sq.counts[wr.Opcode].Add(length)
+	q.sq.counts.Add(wr.Opcode, length)
 	q.sq.producer = next
 	return nil
 }
@@ -251,7 +252,7 @@ func putSGEs(dst []abi.RxeSGE, sg []provider.SGE) {
 
 func (q *qp) BatchBegin() {
 	q.sq.mu.Lock()
-	q.sq.before = q.sq.counts
+	q.sq.counts.Begin()
 }
 
 func (q *qp) BatchAdd(wr *provider.SendWR) error {

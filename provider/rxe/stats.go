@@ -12,7 +12,7 @@ var (
 // Stats implements provider.QPCounter.
 func (q *qp) Stats() provider.QPStats {
 	q.sq.mu.Lock()
-	st := provider.QPStats{Sends: q.sq.counts, Doorbells: q.sq.doorbells}
+	st := provider.QPStats{Sends: q.sq.counts.Counts(), Doorbells: q.sq.doorbells}
 	q.sq.mu.Unlock()
 	q.rq.mu.Lock()
 	st.Receives = q.rq.posted
@@ -24,5 +24,5 @@ func (q *qp) Stats() provider.QPStats {
 func (c *cq) Counts() provider.CQCounts {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.counts
+	return c.counts.Counts()
 }

@@ -14,6 +14,7 @@ import (
 	"purerdma/internal/leak"
 	"purerdma/internal/ring"
 	"purerdma/provider"
+	"purerdma/provider/internal/count"
 	"purerdma/uverbs"
 )
 
@@ -32,7 +33,7 @@ type cq struct {
 	memory  uverbs.Mapping  // what mapping points to
 	get     uint32          // counts the completions taken
 	soft    softCompletions
-	counts  provider.CQCounts
+	counts  count.Completions
 }
 
 // CreateCQ makes a completion queue.

@@ -11,6 +11,7 @@ import (
 	"purerdma/abi"
 	"purerdma/internal/ring"
 	"purerdma/provider"
+	"purerdma/provider/internal/count"
 	"purerdma/uverbs"
 )
 
@@ -31,8 +32,7 @@ type sendQueue struct {
 	ord       int      // limit of outstanding READs, -1 while unknown
 	quiet     bool     // a READ that completes without a WC may be outstanding
 	doorbells uint64
-	counts    provider.SendCounts // of the posted requests, and of an unfinished batch.
-	before    provider.SendCounts // counts at the beginning of the last batch
+	counts    count.Sends // of the posted requests, and of an unfinished batch
 }
 
 // open maps the queue.
@@ -330,7 +330,7 @@ func (sq *sendQueue) sweep(qp uint32) bool {
 
 func (q *qp) BatchBegin() {
 	q.sq.mu.Lock()
-	q.sq.before = q.sq.counts
+	q.sq.counts.Begin()
 }
 
 func (q *qp) BatchAdd(wr *provider.SendWR) error {
@@ -352,7 +352,7 @@ func (q *qp) BatchPost() error {
 	}
 	flushed, err := q.publish()
 	if errors.Is(err, provider.ErrFull) {
-		q.sq.counts = q.sq.before
+		q.sq.counts.Discard()
 	}
 	q.sq.mu.Unlock()
 	if flushed {
@@ -365,6 +365,7 @@ func (q *qp) BatchDiscard() {
 	if q.sq.put != q.sq.published {
 		q.sq.quiet = true // the discarded requests may include the fence
 	}
-	q.sq.put, q.sq.counts = q.sq.published, q.sq.before
+	q.sq.put = q.sq.published
+	q.sq.counts.Discard()
 	q.sq.mu.Unlock()
 }

@@ -17,13 +17,13 @@ func (sq *sendQueue) count(wr *provider.SendWR) {
 			n += uint64(wr.SGList[i].Length)
 		}
 	}
-	sq.counts[wr.Opcode].Add(n)
+	sq.counts.Add(wr.Opcode, n)
 }
 
 // Stats implements provider.QPCounter.
 func (q *qp) Stats() provider.QPStats {
 	q.sq.mu.Lock()
-	st := provider.QPStats{Sends: q.sq.counts, Doorbells: q.sq.doorbells}
+	st := provider.QPStats{Sends: q.sq.counts.Counts(), Doorbells: q.sq.doorbells}
 	q.sq.mu.Unlock()
 	q.rq.mu.Lock()
 	st.Receives = q.rq.posted
@@ -35,5 +35,5 @@ func (q *qp) Stats() provider.QPStats {
 func (c *cq) Counts() provider.CQCounts {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.counts
+	return c.counts.Counts()
 }
