@@ -67,6 +67,11 @@
 // credits that its sender has used and granted in total. A peer that violates the protocol loses the
 // connection.
 //
+// # Contexts
+//
+// A call whose context has ended sends nothing, even if it need not wait. It returns the error of the context.
+// The connection goes on. [Conn.Receive] and [Replies.Next] return a message that has already arrived.
+//
 // # Errors
 //
 // Errors are of type *cm.OpError. They wrap a *RemoteError, syscall.EPROTO, or an error of package cm

@@ -64,6 +64,9 @@ type loans struct {
 // can change at any time until then.
 func (c *Conn) Lend(ctx context.Context, mem Memory, access verbs.Access) (*Loan, error) {
 	cdev.NeedContext(ctx)
+	if err := ended(ctx); err != nil {
+		return nil, c.opError(opLend, err)
+	}
 	l, err := c.lend(mem, access)
 	if err == nil && l.window != nil {
 		// The token may reach the peer before the device has bound the window.

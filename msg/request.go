@@ -48,6 +48,9 @@ func (c *Conn) do(ctx context.Context, r *Request) (*Message, error) {
 	if r.Parts != 0 {
 		return nil, errParts
 	}
+	if err := ended(ctx); err != nil { // before the device binds windows
+		return nil, err
+	}
 	f, data, lent, err := c.prepare(r)
 	if err != nil {
 		return nil, err

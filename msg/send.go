@@ -83,8 +83,11 @@ func (c *Conn) pollSends() {
 }
 
 // buffer returns memory for a frame with a copy of data. It returns nil if the frame needs none. It
-// waits while the pool has no memory.
+// waits while the pool has no memory. It fails if ctx has ended.
 func (c *Conn) buffer(ctx context.Context, data []byte) (*pool.Buf, error) {
+	if err := ended(ctx); err != nil {
+		return nil, err
+	}
 	if len(data) > c.send.payload {
 		return nil, fmt.Errorf("%d bytes, the peer takes at most %d: %w", len(data), c.send.payload, syscall.EMSGSIZE)
 	}
@@ -106,6 +109,15 @@ func (c *Conn) buffer(ctx context.Context, data []byte) (*pool.Buf, error) {
 	}
 	copy(b.Bytes()[headerLen:], data)
 	return b, nil
+}
+
+// ended returns the error of a context that has ended. Calls that send check it first, because they do not
+// wait if there are credits and memory.
+func ended(ctx context.Context) error {
+	if ctx.Err() == nil {
+		return nil
+	}
+	return cdev.ContextError(ctx)
 }
 
 func freeBuf(b *pool.Buf) {

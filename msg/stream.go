@@ -47,6 +47,9 @@ func (c *Conn) Stream(ctx context.Context, r *Request) (*Replies, error) {
 	if r.Parts < 1 || r.Parts >= c.opts.Calls {
 		return nil, c.opError(opCall, errNoParts)
 	}
+	if err := ended(ctx); err != nil { // before the device binds windows
+		return nil, c.opError(opCall, err)
+	}
 	f, data, lent, err := c.prepare(r)
 	if err != nil {
 		return nil, c.opError(opCall, err)

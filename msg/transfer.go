@@ -105,6 +105,9 @@ func (m *Message) transfer(ctx context.Context, b *bulk, local verbs.SGE, lent T
 
 // transfer moves the bytes of local. m is the request that lends the remote memory, or nil.
 func (c *Conn) transfer(ctx context.Context, b *bulk, local verbs.SGE, remote Token, m *Message) error {
+	if err := ended(ctx); err != nil {
+		return err
+	}
 	start, right := c.conn.StartRead, verbs.RemoteRead
 	if b == &c.writes {
 		start, right = c.conn.StartWrite, verbs.RemoteWrite
@@ -154,8 +157,8 @@ func (c *Conn) transfer(ctx context.Context, b *bulk, local verbs.SGE, remote To
 // takeChunk takes the place of a chunk in flight. If there is none, it waits or returns false.
 func (c *Conn) takeChunk(ctx context.Context, b *bulk, m *Message, wait bool) (bool, error) {
 	_ = c.poller.Poll() // so that a cancellation is seen. An error shows in the next wait
-	if ctx.Err() != nil {
-		return false, cdev.ContextError(ctx)
+	if err := ended(ctx); err != nil {
+		return false, err
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
