@@ -3,6 +3,7 @@
 package msg
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net"
@@ -10,6 +11,7 @@ import (
 	"purerdma/cm"
 	"purerdma/internal/acceptor"
 	"purerdma/internal/cdev"
+	"purerdma/verbs"
 )
 
 // ListenConfig listens for connections. The zero ListenConfig has the defaults.
@@ -37,7 +39,9 @@ func Listen(ctx context.Context, network, address string) (*Listener, error) {
 // or "tcp6". ctx bounds the look-up of a name. The error is the error of cm.ListenConfig.Listen.
 //
 // A goroutine answers the requests of peers, so a slow peer does not delay the others. A peer without the
-// hello of this package is refused, with the reason as private data. Accept does not return it.
+// hello of this package is refused, with the reason as private data. Accept does not return it. CM.Host.Log
+// gets a record of failures to answer a request at level Warn. There is at most one a second for failures of
+// peers, and one for failures of this process.
 func (lc *ListenConfig) Listen(ctx context.Context, network, address string) (*Listener, error) {
 	opts, err := lc.Options.withDefaults()
 	if err != nil {
@@ -53,31 +57,30 @@ func (lc *ListenConfig) Listen(ctx context.Context, network, address string) (*L
 	if config.MaxPending > 0 {
 		room = config.MaxPending
 	}
-	return &Listener{acceptor.New(inner, room, func(ctx context.Context, req *cm.Request) (*Conn, bool) {
-		c := accept(ctx, req, opts)
-		return c, c != nil
+	log := cmp.Or(config.Host, verbs.DefaultHost()).Log
+	return &Listener{acceptor.New(inner, log, room, func(ctx context.Context, req *cm.Request) (*Conn, error) {
+		return accept(ctx, req, opts)
 	}, func(c *Conn) { c.Close() })}, nil
 }
 
-// accept answers a request. It returns nil if that fails. The peer then gets a rejection with the reason, or
-// the end of the connection. No caller of this side waits for the error.
-func accept(ctx context.Context, req *cm.Request, opts Options) *Conn {
+// accept answers a request. If that fails, the peer gets a rejection with the reason, or the end of the
+// connection.
+func accept(ctx context.Context, req *cm.Request, opts Options) (*Conn, error) {
 	peer, err := parseHello(req.PrivateData())
 	if err != nil {
 		text := "msg: " + err.Error()
 		_ = req.Reject([]byte(text[:min(len(text), maxReason)])) // the peer may have left
-		return nil
+		return nil, err
 	}
 	conn, err := req.Accept(ctx, nil, opts.param(nil))
 	if err != nil {
-		return nil
+		return nil, err
 	}
 	c, err := newConn(conn, opts, peer, true)
 	if err != nil {
-		_ = conn.Close()
-		return nil
+		return nil, errors.Join(err, conn.Close())
 	}
-	return c
+	return c, nil
 }
 
 // maxReason is the length of the private data of a rejection on InfiniBand and RoCE, in bytes.

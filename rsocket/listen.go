@@ -5,10 +5,12 @@ package rsocket
 import (
 	"cmp"
 	"context"
+	"errors"
 	"net"
 
 	"purerdma/cm"
 	"purerdma/internal/streamconn"
+	"purerdma/verbs"
 )
 
 // ListenConfig listens for rsockets. The zero ListenConfig has the defaults.
@@ -33,7 +35,8 @@ const (
 // Each request of a peer is answered on a goroutine of its own, so a slow peer does not delay the others.
 // MaxPending bounds the number of connections that Accept has not yet returned. No peer can make Accept
 // fail. Accept returns a temporary error while this process has no file descriptors or memory for further
-// connections.
+// connections. CM.Host.Log gets a record of other failures to answer a request at level Warn. There is at
+// most one a second for failures of peers, and one for failures of this process.
 func (lc *ListenConfig) Listen(ctx context.Context, network, address string) (net.Listener, error) {
 	return lc.listen(func(config *cm.ListenConfig) (*cm.Listener, error) {
 		if err := streamconn.CheckNetwork(network); err != nil {
@@ -72,17 +75,14 @@ func (lc *ListenConfig) listen(start func(*cm.ListenConfig) (*cm.Listener, error
 	if room < 0 {
 		room = defaultMaxPending
 	}
-	return streamconn.Listen(inner, room, func(ctx context.Context, req *cm.Request) streamconn.Accepted {
-		if conn := accept(ctx, req, opts); conn != nil {
-			return conn
-		}
-		return nil
+	return streamconn.Listen(inner, cmp.Or(config.Host, verbs.DefaultHost()).Log, room, func(ctx context.Context, req *cm.Request) (streamconn.Accepted, error) {
+		return accept(ctx, req, opts)
 	}), nil
 }
 
-// accept answers a request. It returns nil if it has rejected the request, or if the connection was not
-// established. A rejection has the reason as private data. No caller on this side waits for the error.
-func accept(ctx context.Context, req *cm.Request, opts Options) *Conn {
+// accept answers a request. It returns an error if it has rejected the request, or if the connection was not
+// established. A rejection has the reason as private data.
+func accept(ctx context.Context, req *cm.Request, opts Options) (*Conn, error) {
 	data := req.PrivateData()
 	if req.LocalAddr().IB != (cm.IBAddr{}) {
 		data = data[min(ibHeaderLen, len(data)):]
@@ -90,7 +90,7 @@ func accept(ctx context.Context, req *cm.Request, opts Options) *Conn {
 	peer, err := parseConnData(data)
 	if err != nil {
 		_ = req.Reject([]byte(err.Error())) // the peer may have left
-		return nil
+		return nil, err
 	}
 	l, err := newLink(req, opts)
 	if err == nil {
@@ -98,15 +98,13 @@ func accept(ctx context.Context, req *cm.Request, opts Options) *Conn {
 	}
 	if err != nil {
 		_ = req.Reject([]byte("no resources for the connection"))
-		_ = l.end()
-		return nil
+		return nil, errors.Join(err, l.end())
 	}
 	param := connParam(nil)
 	param.PrivateData = l.connData().append(nil)
 	conn, err := req.Accept(ctx, nil, param)
 	if err != nil {
-		_ = l.end()
-		return nil
+		return nil, errors.Join(err, l.end())
 	}
-	return l.start(conn, true)
+	return l.start(conn, true), nil
 }

@@ -5,10 +5,12 @@ package stream
 import (
 	"cmp"
 	"context"
+	"errors"
 	"net"
 
 	"purerdma/cm"
 	"purerdma/internal/streamconn"
+	"purerdma/verbs"
 )
 
 // ListenConfig listens for streams. The zero ListenConfig has the defaults.
@@ -38,7 +40,8 @@ func Listen(ctx context.Context, network, address string) (net.Listener, error) 
 // connections that Accept has not returned. 0 means 128. A peer without the hello of this package is
 // refused, with the reason as private data, and Accept does not return an error for it. No peer can make
 // Accept fail. Accept returns a temporary error while this process has no file descriptors or memory for
-// further connections.
+// further connections. CM.Host.Log gets a record of other failures to answer a request at level Warn. There
+// is at most one a second for failures of peers, and one for failures of this process.
 //
 // Close of the listener closes the connections that Accept has not returned. The other connections
 // continue.
@@ -68,11 +71,8 @@ func (lc *ListenConfig) Listen(ctx context.Context, network, address string) (ne
 		return nil, streamconn.OpError("listen", err)
 	}
 	room := cmp.Or(max(0, config.MaxPending), defaultRoom)
-	ln.Listener = streamconn.Listen(inner, room, func(ctx context.Context, req *cm.Request) streamconn.Accepted {
-		if conn := accept(ctx, req, opts); conn != nil {
-			return conn
-		}
-		return nil
+	ln.Listener = streamconn.Listen(inner, cmp.Or(config.Host, verbs.DefaultHost()).Log, room, func(ctx context.Context, req *cm.Request) (streamconn.Accepted, error) {
+		return accept(ctx, req, opts)
 	})
 	return ln, nil
 }
@@ -95,30 +95,29 @@ func (ln *listener) Close() error {
 	return err
 }
 
-// accept answers a request. It returns nil if it has rejected the request, or if the connection was not
-// established. A rejection has the reason as private data. No caller on this side waits for the error.
-func accept(ctx context.Context, req *cm.Request, opts Options) *Conn {
+// accept answers a request. It returns an error if it has rejected the request, or if the connection was not
+// established. A rejection has the reason as private data. After other errors the peer gets the end of the
+// connection.
+func accept(ctx context.Context, req *cm.Request, opts Options) (*Conn, error) {
 	peer, err := parseHello(req.PrivateData())
 	if err != nil {
 		reject(req, err)
-		return nil
+		return nil, err
 	}
 	l, err := newLink(ctx, req, opts)
 	if err != nil {
 		reject(req, err)
-		return nil
+		return nil, err
 	}
 	conn, err := req.Accept(ctx, nil, &cm.ConnParam{PrivateData: l.hello(), RNRRetryCount: opts.rnrRetry})
 	if err != nil {
-		_ = l.leaveShared() // no caller waits for the error
-		return nil
+		return nil, errors.Join(err, l.leaveShared())
 	}
 	l.conn = conn
 	if err := l.start(ctx, conn, peer, true); err != nil {
-		_ = l.freeAll() // the peer gets the end of the connection
-		return nil
+		return nil, errors.Join(err, l.freeAll())
 	}
-	return &Conn{stream: l.stream, l: l}
+	return &Conn{stream: l.stream, l: l}, nil
 }
 
 // maxReason is the length of the private data of a rejection on InfiniBand and RoCE, in bytes.

@@ -37,6 +37,7 @@ type Host struct {
 	Trace *slog.Logger
 	// Log, if not nil, logs the events of the connection manager, each with the resulting state of
 	// its ID. The beginning and end of connections have level Info, other events have level Debug.
+	// Level Warn is for connect requests that a listener has refused or failed to answer.
 	// Level Error is for faults of devices that no call returns, such as completions that a
 	// provider does not understand.
 	Log *slog.Logger

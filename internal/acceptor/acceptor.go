@@ -5,6 +5,7 @@ package acceptor
 
 import (
 	"context"
+	"log/slog"
 	"net"
 	"sync"
 
@@ -17,8 +18,9 @@ import (
 // concurrently.
 type Acceptor[C any] struct {
 	inner     *cm.Listener
-	handshake func(context.Context, *cm.Request) (C, bool)
+	handshake func(context.Context, *cm.Request) (C, error)
 	discard   func(C)
+	failures  failures
 	ready     chan result[C]
 	room      chan struct{} // a token for each connection that Accept has not returned
 	run       context.Context
@@ -34,11 +36,12 @@ type result[C any] struct {
 
 // New returns an Acceptor that answers the requests of inner and owns it. room bounds the number of
 // connections that Accept has not returned. handshake accepts or rejects a request before its context
-// ends. It returns false if it has made no connection. discard closes a connection that no Accept returns.
-func New[C any](inner *cm.Listener, room int, handshake func(context.Context, *cm.Request) (C, bool), discard func(C)) *Acceptor[C] {
+// ends. It returns an error if it has made no connection. The Acceptor writes this error to log, which may be
+// nil. discard closes a connection that no Accept returns.
+func New[C any](inner *cm.Listener, log *slog.Logger, room int, handshake func(context.Context, *cm.Request) (C, error), discard func(C)) *Acceptor[C] {
 	run, stop := context.WithCancel(context.Background())
 	a := &Acceptor[C]{
-		inner: inner, handshake: handshake, discard: discard,
+		inner: inner, handshake: handshake, discard: discard, failures: failures{log: log},
 		ready: make(chan result[C]), room: make(chan struct{}, room), run: run, stop: stop,
 	}
 	a.running.Add(1)
@@ -65,10 +68,22 @@ func (a *Acceptor[C]) serve() {
 		a.running.Go(func() {
 			defer func() { <-a.room }()
 			defer req.Close()
-			if conn, ok := a.handshake(a.run, req); ok && !a.pass(result[C]{conn: conn}) {
-				a.discard(conn)
-			}
+			a.answer(req)
 		})
+	}
+}
+
+// answer makes a connection of a request and passes it to a call of Accept.
+func (a *Acceptor[C]) answer(req *cm.Request) {
+	local, remote := req.LocalAddr(), req.RemoteAddr() // before the handshake closes the request
+	conn, err := a.handshake(a.run, req)
+	switch {
+	case err == nil:
+		if !a.pass(result[C]{conn: conn}) {
+			a.discard(conn)
+		}
+	case a.run.Err() == nil: // otherwise Close has ended the handshake
+		a.failures.add(local, remote, err)
 	}
 }
 
@@ -83,8 +98,8 @@ func (a *Acceptor[C]) pass(r result[C]) bool {
 }
 
 // Accept waits for a connection. It returns the error of ctx if ctx ends first, and net.ErrClosed after
-// Close. No peer can make Accept fail. Accept returns a temporary error of cm.Listener.Accept while this
-// process has no file descriptors or memory for further connections.
+// Close. Neither a peer nor a failed handshake can make Accept fail. Accept returns a temporary error of
+// cm.Listener.Accept while this process has no file descriptors or memory for further connections.
 func (a *Acceptor[C]) Accept(ctx context.Context) (conn C, err error) {
 	if a.run.Err() != nil {
 		return conn, net.ErrClosed

@@ -4,6 +4,7 @@ package streamconn
 
 import (
 	"context"
+	"log/slog"
 	"net"
 
 	"purerdma/cm"
@@ -25,12 +26,10 @@ var _ net.Listener = (*Listener)(nil)
 
 // Listen returns a Listener that answers the requests of inner and owns it. room bounds the number of
 // connections that Accept has not returned. handshake accepts or rejects a request before its context
-// ends. It returns nil if it has made no connection.
-func Listen(inner *cm.Listener, room int, handshake func(context.Context, *cm.Request) Accepted) *Listener {
-	return &Listener{acceptor.New(inner, room, func(ctx context.Context, req *cm.Request) (Accepted, bool) {
-		conn := handshake(ctx, req)
-		return conn, conn != nil
-	}, func(conn Accepted) {
+// ends. It returns an error if it has made no connection. The Listener writes this error to log, which may be
+// nil.
+func Listen(inner *cm.Listener, log *slog.Logger, room int, handshake func(context.Context, *cm.Request) (Accepted, error)) *Listener {
+	return &Listener{acceptor.New(inner, log, room, handshake, func(conn Accepted) {
 		conn.SetLinger(0)
 		conn.Close()
 	})}

@@ -53,7 +53,7 @@ var rules = map[string]rule{
 	"stream":   {ours: []string{"cm", "inflight", "internal/fifo", "internal/streamconn", "pool", "verbs"}},
 	"pool":     {ours: []string{"internal/bridge", "internal/cdev", "internal/mem", "verbs"}},
 
-	"internal/acceptor":   {ours: []string{"cm", "internal/cdev"}},
+	"internal/acceptor":   {ours: []string{"cm", "internal/cdev", "internal/lograte"}},
 	"internal/fifo":       {},
 	"internal/streamconn": {ours: []string{"cm", "internal/acceptor"}},
 
