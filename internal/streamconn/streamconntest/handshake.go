@@ -81,7 +81,11 @@ func Handshakes(t *testing.T, listen func(cm.ListenConfig) (Listener, error), di
 			}
 			if tc.record == "" {
 				err := <-accepted
-				if temporary, ok := errors.AsType[net.Error](err); !ok || !errors.Is(err, tc.errno) || !temporary.Temporary() {
+				temporary, ok := errors.AsType[interface {
+					error
+					Temporary() bool
+				}](err)
+				if !ok || !errors.Is(err, tc.errno) || !temporary.Temporary() {
 					t.Errorf("Accept() = %v, want a temporary error that wraps %v", err, tc.errno)
 				}
 				go accept()
