@@ -17,6 +17,7 @@ func (l *link) Close(linger time.Duration) error {
 	l.shutRead()
 	if linger != 0 {
 		l.endWrite()
+		l.pump() // if the stream ended before, the peer may still need the credits of the discarded data
 	}
 	l.unlock()
 	switch {

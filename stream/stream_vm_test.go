@@ -4,9 +4,12 @@ package stream_test
 
 import (
 	"bytes"
+	"errors"
 	"io"
 	"net"
 	"net/netip"
+	"os"
+	"sync"
 	"testing"
 	"time"
 
@@ -69,6 +72,40 @@ func TestVMTransfer(t *testing.T) {
 				streamconntest.Transfer(t, c, s, size)
 			})
 		})
+	}
+}
+
+// TestVMCloseFullWindow closes both ends. One of them has ended its stream before, and has received as much as
+// it takes. The other end waits for credits, also for its confirmation of the end.
+func TestVMCloseFullWindow(t *testing.T) {
+	ln, d := vmEnds(t, ends{})
+	for range 5 {
+		conn, err := d.DialContext(streamconntest.Deadline(t), "tcp", ln.Addr().String())
+		if err != nil {
+			t.Fatalf("d.DialContext: %v", err)
+		}
+		writer, reader := conn.(*stream.Conn), accept(t, ln)
+		if err := writer.SetWriteDeadline(time.Now().Add(200 * time.Millisecond)); err != nil {
+			t.Fatalf("SetWriteDeadline: %v", err)
+		}
+		if n, err := writer.Write(make([]byte, 64<<20)); !errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Fatalf("Write to a peer that does not read = %d, %v, want a timeout", n, err)
+		}
+		if err := reader.CloseWrite(); err != nil {
+			t.Fatalf("CloseWrite: %v", err)
+		}
+		var all sync.WaitGroup
+		for name, c := range map[string]*stream.Conn{"writer": writer, "reader": reader} {
+			if err := c.SetLinger(20); err != nil {
+				t.Fatalf("SetLinger: %v", err)
+			}
+			all.Go(func() {
+				if err := c.Close(); err != nil {
+					t.Errorf("Close of the %s = %v", name, err)
+				}
+			})
+		}
+		all.Wait()
 	}
 }
 
