@@ -46,6 +46,11 @@ func (f *flight) release(b *pool.Buf) {
 		f.s.spoil.leaked.Store(b)
 		return
 	}
+	f.freeBuf(b)
+}
+
+// freeBuf frees a reference, and reports a panic of the pool as a fault.
+func (f *flight) freeBuf(b *pool.Buf) {
 	var err error
 	defer f.recoverPool(&err)
 	b.Free()
@@ -64,13 +69,22 @@ func (f *flight) recoverPool(err *error) {
 func (f *flight) hold(b *pool.Buf, keep bool) (inflight.Holder, *pool.Buf) {
 	switch {
 	case f.s.spoil.early.Load():
-		b.Free()
+		f.freeBuf(b)
 		return noHolder{}, nil
 	case keep:
-		return b.Ref(), b
+		return holder{f, b.Ref()}, b
 	}
-	return b, nil
+	return holder{f, b}, nil
 }
+
+// holder frees the reference of an operation. The pool may panic then, too: in debug mode it checks the
+// memory behind a Buf.
+type holder struct {
+	f *flight
+	b *pool.Buf
+}
+
+func (h holder) Free() { h.f.freeBuf(h.b) }
 
 // noHolder is the Holder of an operation whose memory was freed too early.
 type noHolder struct{}
