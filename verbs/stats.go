@@ -148,7 +148,8 @@ func (d *Device) Stats() DeviceStats { return d.deviceContext.stats() }
 
 // PortCounters returns the counters that the device itself keeps for a port, by the names of its driver.
 // They include the traffic of all processes, and report RNR NAKs, retries and lost packets as far as
-// the device does: docs/howto/metrics.md has the names. A device without counters has none. The error
+// the device does: docs/howto/metrics.md has the names. The kernel may return the counters that it read
+// up to 10 ms ago (hw_counters/lifespan). A device without counters has none. The error
 // wraps errors.ErrUnsupported if the Host has a Kernel without counters, such as a fake kernel.
 func (d *Device) PortCounters(port uint8) (map[string]uint64, error) {
 	k := d.host.Kernel

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"purerdma/verbs"
 )
@@ -23,8 +24,11 @@ func TestVMStats(t *testing.T) {
 	for i := range uint64(sends) {
 		r.recv(t, verbs.RecvWR{ID: i, SGList: []verbs.SGE{r.buf.Slice(0, size)}})
 	}
+	// The kernel reads the counters of a port again only after an interval (hw_counters/lifespan), 10 ms for rxe.
+	const lifespan = 100 * time.Millisecond
 	portOf := func(e *end) map[string]uint64 {
 		t.Helper()
+		time.Sleep(lifespan)
 		c, err := e.qp.Device().PortCounters(1)
 		if err != nil {
 			t.Fatalf("Device.PortCounters: %v", err)
