@@ -50,7 +50,7 @@ type link struct {
 	broken bool
 	// freed is set when the memory of the connection has been freed.
 	freed bool
-	stats Stats // without Conn
+	stats stats
 	// stalled is set while data waits for credits.
 	stalled bool
 	// wakeRead and wakeWrite make unlock wake the reader and the writer.

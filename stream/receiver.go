@@ -70,7 +70,7 @@ func (l *link) handle(m *inflight.Message, err error) {
 		err = l.take(&f)
 	}
 	if err == nil {
-		l.stats.Received.Add(uint64(f.length))
+		l.stats.received.Add(uint64(f.length))
 	}
 	if err != nil || f.length == 0 || l.recv.shut {
 		m.Free()

@@ -164,7 +164,7 @@ func (l *link) post(f *frame, buf *pool.Buf, from int) {
 	}
 	s.greeting, s.confirm = false, false
 	s.sent++
-	l.stats.Sent.Add(uint64(f.length))
+	l.stats.sent.Add(uint64(f.length))
 	f.sent, f.granted = s.sent, r.granted()
 	r.announced, r.owed = f.granted, 0
 	o := s.outgoing
@@ -282,7 +282,7 @@ func (l *link) awaitMemory() {
 		return
 	}
 	s.awaiting = true
-	l.stats.MemoryStalls++
+	l.stats.memoryStalls++
 	ctx, cancel := context.WithCancel(context.Background())
 	s.cancel = cancel
 	go func() {

@@ -19,13 +19,25 @@ type Stats struct {
 	Conn cm.ConnStats
 }
 
+// stats has the counts of Stats that a connection keeps. They are a type of their own, because Stats.Conn
+// has 776 bytes.
+type stats struct {
+	sent, received             verbs.Count
+	creditStalls, memoryStalls uint64
+}
+
 // Stats returns the counts of the connection.
 func (c *Conn) Stats() Stats {
 	c.l.mu.Lock()
 	s := c.l.stats
 	c.l.mu.Unlock()
-	s.Conn = c.l.conn.Stats()
-	return s
+	return Stats{
+		Sent:         s.sent,
+		Received:     s.received,
+		CreditStalls: s.creditStalls,
+		MemoryStalls: s.memoryStalls,
+		Conn:         c.l.conn.Stats(),
+	}
 }
 
 // countStall counts data that waits for credits, once until data is sent. The caller holds the lock.
@@ -33,6 +45,6 @@ func (l *link) countStall() {
 	s := &l.send
 	if s.inFlight < maxSends && s.credits() < 2 && s.dataDue() && !l.stalled {
 		l.stalled = true
-		l.stats.CreditStalls++
+		l.stats.creditStalls++
 	}
 }
