@@ -62,6 +62,13 @@ func (b *Buf) memory() []byte {
 	return b.slab.mem[b.off():][:b.block()]
 }
 
+// Pool returns the pool that the Buf belongs to, which is the receiver of the Get, Copy or Borrow that
+// returned the Buf.
+func (b *Buf) Pool() *Pool {
+	b.use("Pool")
+	return b.pool
+}
+
 // Len returns the length in bytes, which is the length that Get was called with.
 func (b *Buf) Len() int {
 	b.use("Len")

@@ -17,6 +17,7 @@ import (
 var methods = map[string]func(*pool.Buf){
 	"Bytes":  func(b *pool.Buf) { b.Bytes() },
 	"Len":    func(b *pool.Buf) { b.Len() },
+	"Pool":   func(b *pool.Buf) { b.Pool() },
 	"SGE":    func(b *pool.Buf) { b.SGE() },
 	"Slice":  func(b *pool.Buf) { b.Slice(0, 1) },
 	"Remote": func(b *pool.Buf) { b.Remote() },

@@ -38,6 +38,9 @@ func TestBuf(t *testing.T) {
 			if len(b.Bytes()) != n || cap(b.Bytes()) != n || b.Len() != n {
 				t.Errorf("Get(%d) has length %d, capacity %d and Len() = %d, want %d for all", n, len(b.Bytes()), cap(b.Bytes()), b.Len(), n)
 			}
+			if b.Pool() != p {
+				t.Errorf("Get(%d).Pool() = %p, want %p", n, b.Pool(), p)
+			}
 			s := b.SGE()
 			if int(s.Length) != n || s.Addr%64 != 0 {
 				t.Errorf("Get(%d).SGE() = %+v, want %d bytes at a multiple of 64", n, s, n)
