@@ -37,12 +37,17 @@ type budget struct {
 
 	// wanted is set while arrivals has elements.
 	wanted atomic.Bool
+
+	sending sendMemory // of the same connections
 }
 
 // waiterShare is the number of credits that a waiting connection gets at a time.
 const waiterShare = 4
 
-func newBudget(depth int) *budget { return &budget{free: depth, reserve: depth / 4, half: depth / 2} }
+func newBudget(cfg *SharedConfig) *budget {
+	depth := cfg.Depth
+	return &budget{free: depth, reserve: depth / 4, half: depth / 2, sending: sendMemory{free: cfg.SendBytes}}
+}
 
 // arrivalWait bounds how long a new connection waits for its base. An idle connection returns its extra
 // credits within twice returnAfter.

@@ -89,13 +89,11 @@ func (l *link) free() error {
 		r.messages.Pop().Free()
 	}
 	for s.queue.Len() > 0 {
-		s.queue.Pop().buf.Free()
+		s.unref(s.queue.Pop().block)
 	}
 	s.dropCur()
-	if s.spare != nil {
-		s.spare.Free()
-		s.spare = nil
-	}
+	s.dropSpare()
+	s.share.leave()
 	if s.inFlight == 0 && s.headers != nil {
 		s.headers.Free()
 	}

@@ -45,14 +45,16 @@ var _ net.Conn = (*Conn)(nil)
 func (c *Conn) RDMA() bool { return true }
 
 // Pool returns the pool of the memory for WriteBuf. Connections may share it. Write also takes its memory
-// from this pool, so a Write can wait for memory that the program holds.
+// from this pool, so a Write can wait for memory that the program holds. See SharedConfig.SendBytes for the
+// memory that a connection of a Shared may use.
 func (c *Conn) Pool() *pool.Pool { return c.l.pool }
 
 // WriteBuf sends the bytes of a Buf without a copy. The Buf is of Pool, or of another pool on its
 // protection domain. WriteBuf takes over the caller's reference, even if it fails, and frees it when the
 // bytes have been sent. The bytes must not change before that. WriteBuf returns when the bytes are queued,
-// in order with the bytes of other writes. While Options.SendBuffer bytes or more are queued, it waits for
-// room, and fails at the write deadline. The errors are as for Write.
+// in order with the bytes of other writes. While Options.SendBuffer bytes or more are queued, or while
+// the connection has more than its share of SharedConfig.SendBytes, it waits for room, and fails at the write
+// deadline. The errors are as for Write.
 func (c *Conn) WriteBuf(b *pool.Buf) error {
 	err := streamconn.Handover(c.stream, func() (bool, error) { return c.l.handover(b) })
 	if err != nil {

@@ -51,8 +51,8 @@ type link struct {
 	// freed is set when the memory of the connection has been freed.
 	freed bool
 	stats stats
-	// stalled is set while data waits for credits.
-	stalled bool
+	// stalled is set while data waits for credits, and starved while a write waits for its share of the memory.
+	stalled, starved bool
 	// wakeRead and wakeWrite make unlock wake the reader and the writer.
 	wakeRead, wakeWrite bool
 }
@@ -128,10 +128,10 @@ func (l *link) start(ctx context.Context, conn *cm.Conn, peer hello, passive boo
 	return nil
 }
 
-var errNoMemory = fmt.Errorf("other connections use all memory of the Shared: %w", syscall.ENOBUFS)
+var errNoMemory = fmt.Errorf("the memory of the Shared is used up: %w", syscall.ENOBUFS)
 
-// takeHeaders takes the memory for headers. It waits for it, at most for arrivalWait. Otherwise peers that
-// take no data could stop a listener, because it waits for a bounded number of new connections.
+// takeHeaders takes the memory for headers. It waits for memory that the program uses, at most for
+// arrivalWait. Otherwise a listener could stop, because it waits for a bounded number of new connections.
 func (l *link) takeHeaders(ctx context.Context) (*pool.Buf, error) {
 	bounded, cancel := context.WithTimeout(ctx, arrivalWait)
 	defer cancel()

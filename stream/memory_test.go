@@ -4,11 +4,16 @@ package stream_test
 
 import (
 	"errors"
+	"io"
+	"net"
+	"os"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
 
 	"purerdma/cm"
+	"purerdma/cm/cmtest"
 	"purerdma/internal/streamconn/streamconntest"
 	"purerdma/pool"
 	"purerdma/stream"
@@ -68,5 +73,134 @@ func TestNoMemory(t *testing.T) {
 		if _, ok := errors.AsType[*cm.RejectError](err); !ok { // the failed connection may still be pending
 			t.Fatalf("DialContext() with free memory = %v", err)
 		}
+	}
+}
+
+// fill writes to a new connection, and returns when it waits for memory of the Shared. The channel gets the
+// result of the write.
+func fill(t *testing.T, w *stream.Conn, write func() error) <-chan error {
+	t.Helper()
+	written := make(chan error, 1)
+	go func() { written <- write() }()
+	for end := time.Now().Add(streamconntest.Limit); w.Stats().MemoryStalls == 0; time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("Stats().MemoryStalls = 0 on a connection that writes more than the memory, want more")
+		}
+	}
+	return written
+}
+
+// writeZeros returns a function that writes size bytes.
+func writeZeros(w *stream.Conn, size int) func() error {
+	return func() error {
+		_, err := w.Write(make([]byte, size))
+		return err
+	}
+}
+
+// hoardShared returns options with a Shared that has memory for 16 blocks.
+func hoardShared(t *testing.T) stream.Options {
+	t.Helper()
+	s := stream.NewShared(stream.SharedConfig{Slot: 1024, Depth: 96, SendBytes: 256 << 10})
+	t.Cleanup(func() { s.Close() })
+	return stream.Options{Shared: s, SendBuffer: 64 << 20}
+}
+
+// hoardPairs returns a function that makes connections with hoardShared. Their peers take few frames.
+func hoardPairs(t *testing.T, k *cmtest.Kernel) func() (w, peer *stream.Conn) {
+	t.Helper()
+	ln := listen(t, k, ends{listen: hoardShared(t)})
+	return func() (w, peer *stream.Conn) {
+		peer = dial(t, k, stream.Options{Window: 3}, ln)
+		return accept(t, ln), peer
+	}
+}
+
+// fairMemory transfers data on connections of a Shared while the peers of other connections take no data.
+// Those take theirs afterwards.
+func fairMemory(t *testing.T, pair func() (w, peer *stream.Conn)) {
+	t.Helper()
+	const hoards, hoarded, size = 6, 1 << 20, 256 << 10
+	before, beforePeer := pair()
+	var peers [hoards]*stream.Conn
+	var written [hoards]<-chan error
+	for i := range hoards {
+		var w *stream.Conn
+		w, peers[i] = pair()
+		written[i] = fill(t, w, writeZeros(w, hoarded))
+	}
+	after, afterPeer := pair()
+	streamconntest.Transfer(t, before, beforePeer, size)
+	streamconntest.Transfer(t, after, afterPeer, size)
+	var all sync.WaitGroup
+	for i, peer := range peers {
+		all.Go(func() {
+			peer.SetReadDeadline(time.Now().Add(streamconntest.Limit))
+			if n, err := io.CopyN(io.Discard, streamconntest.OnlyReader(peer), hoarded); err != nil {
+				t.Errorf("CopyN() = %d, %v, want %d bytes", n, err, hoarded)
+				return
+			}
+			if err := <-written[i]; err != nil {
+				t.Errorf("Write() = %v", err)
+			}
+		})
+	}
+	all.Wait()
+}
+
+// TestFairMemory checks that connections whose peers take no data leave memory to the others.
+func TestFairMemory(t *testing.T) {
+	streamconntest.OnMachines(t, func(t *testing.T, k *cmtest.Kernel) { fairMemory(t, hoardPairs(t, k)) })
+}
+
+// TestFairWriteBuf has a connection whose peer takes no data and whose program calls WriteBuf. Another connection
+// still gets memory.
+func TestFairWriteBuf(t *testing.T) {
+	pair := hoardPairs(t, streamconntest.RXE(t))
+	w, _ := pair()
+	other, peer := pair()
+	written := fill(t, w, func() error {
+		for {
+			buf, err := w.Pool().Get(t.Context(), 10_000)
+			if err == nil {
+				err = w.WriteBuf(buf)
+			}
+			if err != nil {
+				return err
+			}
+		}
+	})
+	streamconntest.Transfer(t, other, peer, 256<<10)
+	streamconntest.Abort(w)
+	if err := <-written; !errors.Is(err, net.ErrClosed) {
+		t.Errorf("WriteBuf() = %v, want %v", err, net.ErrClosed)
+	}
+}
+
+// TestMemoryWait checks that a deadline and Close end a wait for memory, and that other connections get the
+// memory of the closed connection.
+func TestMemoryWait(t *testing.T) {
+	pair := hoardPairs(t, streamconntest.RXE(t))
+	closed := make(chan error)
+	w, _ := pair()
+	written := fill(t, w, writeZeros(w, 4<<20))
+	w.SetWriteDeadline(time.Unix(1, 0))
+	if err := <-written; !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("Write() = %v, want %v", err, os.ErrDeadlineExceeded)
+	}
+	w.SetWriteDeadline(time.Time{})
+	other, peer := pair()
+	waiting := fill(t, other, writeZeros(other, 1<<20))
+	go func() { closed <- writeZeros(w, 4<<20)() }()
+	streamconntest.Abort(w)
+	if err := <-closed; !errors.Is(err, net.ErrClosed) {
+		t.Errorf("Write() = %v, want %v", err, net.ErrClosed)
+	}
+	peer.SetReadDeadline(time.Now().Add(streamconntest.Limit))
+	if n, err := io.CopyN(io.Discard, streamconntest.OnlyReader(peer), 1<<20); err != nil {
+		t.Errorf("CopyN() = %d, %v, want %d bytes", n, err, 1<<20)
+	}
+	if err := <-waiting; err != nil {
+		t.Errorf("Write() = %v", err)
 	}
 }

@@ -41,12 +41,14 @@ type sender struct {
 	// Writers fill cur. A full cur goes to queue. Frames take their data from queue, and then from cur.
 	// The bytes from curFrom to curEnd of cur are not yet in a frame. curBusy is set while a writer may
 	// write behind curEnd.
-	cur             *pool.Buf
+	cur             *block
 	curFrom, curEnd int
 	curBusy         bool
 	queue           fifo.Queue[segment]
-	spare           *pool.Buf // memory that awaitMemory has got
-	buffered        int       // bytes that have not reached the peer's device
+	spare           *block // memory that awaitMemory has got
+	unused          *block // list of blocks without memory
+	buffered        int    // bytes that have not reached the peer's device
+	share           memoryShare
 
 	headers  *pool.Buf
 	outgoing *outgoing // list of the unused elements
@@ -67,9 +69,9 @@ type sender struct {
 	idleSent, idleReceived uint32
 }
 
-// segment is data that is to be sent. It has a reference to the Buf.
+// segment is data that is to be sent. It has a reference to the block.
 type segment struct {
-	buf     *pool.Buf
+	block   *block
 	from, n int
 }
 
@@ -77,7 +79,7 @@ type segment struct {
 type outgoing struct {
 	l      *link
 	header int // offset of the header in sender.headers
-	buf    *pool.Buf
+	block  *block
 	n      int
 	done   func(error)
 	next   *outgoing
@@ -88,6 +90,10 @@ func (s *sender) start(l *link, peer hello, headers *pool.Buf) {
 	s.shared = peer.features&featureShared != 0
 	s.granted = uint32(peer.credits)
 	s.headers = headers
+	s.share = memoryShare{conn: l.stream, block: poolBlock(s.payload)}
+	if l.budget != nil {
+		s.share.memory = &l.budget.sending
+	}
 }
 
 // credits returns the number of frames that the peer takes.
@@ -133,31 +139,32 @@ func (l *link) sendData() {
 	s := &l.send
 	l.stalled = false
 	var f frame
-	var buf *pool.Buf
+	var b *block
 	from := 0
 	switch {
 	case s.queue.Len() > 0:
 		g := s.queue.Front()
-		buf, from, f.length = g.buf, g.from, min(g.n, s.payload)
+		b, from, f.length = g.block, g.from, min(g.n, s.payload)
 		if g.from, g.n = g.from+f.length, g.n-f.length; g.n > 0 {
-			buf.Ref()
+			b.refs++
 		} else {
 			s.queue.Pop() // the frame takes its reference
 		}
 	case s.curEnd > s.curFrom:
-		buf, from, f.length = s.cur.Ref(), s.curFrom, min(s.curEnd-s.curFrom, s.payload)
+		b, from, f.length = s.cur, s.curFrom, min(s.curEnd-s.curFrom, s.payload)
+		b.refs++
 		s.curFrom += f.length
 	}
 	if s.fin == finWanted && s.pending() == 0 {
 		f.flags |= flagFIN
 		s.fin = finSent
 	}
-	l.post(&f, buf, from)
+	l.post(&f, b, from)
 }
 
-// post posts a frame. It takes over the reference to buf, which may be nil. The caller holds the
+// post posts a frame. It takes over the reference to b, which may be nil. The caller holds the
 // lock and has checked that there is a credit and room in the send queue.
-func (l *link) post(f *frame, buf *pool.Buf, from int) {
+func (l *link) post(f *frame, b *block, from int) {
 	s, r := &l.send, &l.recv
 	if s.confirm {
 		f.flags |= flagFINAck
@@ -175,12 +182,12 @@ func (l *link) post(f *frame, buf *pool.Buf, from int) {
 	} else {
 		s.outgoing = o.next
 	}
-	o.buf, o.n, o.next = buf, f.length, nil
+	o.block, o.n, o.next = b, f.length, nil
 	f.put(s.headers.Bytes()[o.header:])
 	sg := [2]verbs.SGE{s.headers.Slice(o.header, frameLen)}
 	n := 1
 	if f.length > 0 {
-		sg[1] = buf.Slice(from, f.length)
+		sg[1] = b.buf.Slice(from, f.length)
 		n = 2
 		s.data++
 	}
@@ -213,8 +220,8 @@ func (l *link) recycle(o *outgoing) {
 	if o.n > 0 {
 		s.data--
 		s.buffered -= o.n
-		o.buf.Free()
-		o.buf, o.n = nil, 0
+		s.unref(o.block)
+		o.block, o.n = nil, 0
 	}
 	o.next, s.outgoing = s.outgoing, o
 	if s.inFlight == 0 && l.freed {
@@ -226,7 +233,7 @@ func (l *link) recycle(o *outgoing) {
 
 func (s *sender) dropCur() {
 	if s.cur != nil {
-		s.cur.Free()
+		s.unref(s.cur)
 		s.cur = nil
 	}
 	s.curFrom, s.curEnd = 0, 0
@@ -255,7 +262,7 @@ func (l *link) Space() ([]byte, error) {
 		return nil, nil
 	}
 	s.curBusy = true
-	return s.cur.Bytes()[s.curEnd:], nil
+	return s.cur.buf.Bytes()[s.curEnd:], nil
 }
 
 // takeCur gets memory for data without waiting. It reports whether there was some. The caller holds the
@@ -266,21 +273,36 @@ func (l *link) takeCur() bool {
 		s.spare = nil
 		return true
 	}
-	b, err := l.pool.TryGet(s.payload)
-	if err != nil {
-		l.awaitMemory()
+	if s.awaiting {
 		return false
 	}
-	s.cur = b
+	c, ok := l.takeShare(s.payload)
+	if !ok {
+		return false
+	}
+	b, err := l.pool.TryGet(s.payload)
+	if err != nil {
+		l.awaitMemory(c)
+		return false
+	}
+	s.cur = s.newBlock(b, c)
 	return true
 }
 
-// awaitMemory has a goroutine wait for memory that other connections use. The caller holds the lock.
-func (l *link) awaitMemory() {
-	s := &l.send
-	if s.awaiting {
-		return
+// takeShare is s.share.take, and counts the waits, once until memory is taken. The caller holds the lock.
+func (l *link) takeShare(n int) (charge, bool) {
+	c, ok := l.send.share.take(poolBlock(n))
+	if !ok && !l.starved {
+		l.stats.memoryStalls++
 	}
+	l.starved = !ok
+	return c, ok
+}
+
+// awaitMemory has a goroutine wait for memory of the pool that the program uses. c is the charge of the
+// memory. The caller holds the lock.
+func (l *link) awaitMemory(c charge) {
+	s := &l.send
 	s.awaiting = true
 	l.stats.memoryStalls++
 	ctx, cancel := context.WithCancel(context.Background())
@@ -291,15 +313,18 @@ func (l *link) awaitMemory() {
 		l.mu.Lock()
 		defer l.unlock()
 		s.awaiting, s.cancel = false, nil
-		switch {
-		case err != nil && !l.freed:
-			l.lost(err)
-		case err == nil && l.freed:
-			b.Free()
-		default:
-			s.spare = b
-		}
 		l.wakeWrite = true
+		if err != nil {
+			s.share.release(c)
+			if !l.freed {
+				l.lost(err)
+			}
+			return
+		}
+		s.spare = s.newBlock(b, c)
+		if l.freed {
+			s.dropSpare()
+		}
 	}()
 }
 
@@ -314,7 +339,7 @@ func (l *link) Commit(n int) {
 	}
 	s.curEnd += n
 	s.buffered += n
-	if s.curEnd == s.cur.Len() {
+	if s.curEnd == s.cur.buf.Len() {
 		l.queueCur()
 		s.dropCur()
 	}
@@ -325,7 +350,8 @@ func (l *link) Commit(n int) {
 func (l *link) queueCur() {
 	s := &l.send
 	if s.curEnd > s.curFrom {
-		s.queue.Push(segment{s.cur.Ref(), s.curFrom, s.curEnd - s.curFrom})
+		s.cur.refs++
+		s.queue.Push(segment{s.cur, s.curFrom, s.curEnd - s.curFrom})
 		s.curFrom = s.curEnd
 	}
 }
@@ -342,8 +368,15 @@ func (l *link) handover(b *pool.Buf) (bool, error) {
 	if l.broken || l.freed || s.buffered >= l.opts.SendBuffer {
 		return false, nil
 	}
+	c := uncharged
+	if b.Pool() == l.pool {
+		var ok bool
+		if c, ok = l.takeShare(b.Len()); !ok {
+			return false, nil
+		}
+	}
 	l.queueCur()
-	s.queue.Push(segment{b, 0, b.Len()})
+	s.queue.Push(segment{s.newBlock(b, c), 0, b.Len()})
 	s.buffered += b.Len()
 	l.pump()
 	return true, nil

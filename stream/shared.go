@@ -4,6 +4,7 @@ package stream
 
 import (
 	"cmp"
+	"math/bits"
 	"sync"
 
 	"purerdma/cm"
@@ -23,10 +24,14 @@ type SharedConfig struct {
 	// times Depth bytes are registered when the first connection on a device is made.
 	Depth int
 	// SendBytes bounds the memory on each device for data that is being sent, in bytes. 0 means 64 MiB.
-	// A Write waits while other connections use all of it. A connection whose peer takes no data keeps up
-	// to Options.SendBuffer bytes, so many of them can use up the memory. Close frees it, and a write
-	// deadline does not. A new connection that gets no memory within 3 seconds ends. The peer of a
-	// Listener gets a reset, and DialContext returns an error that wraps syscall.ENOBUFS.
+	// Each connection may have one block more, which is a frame of at most 16 KiB or Slot bytes. A Write
+	// or WriteBuf waits while its connection has more of SendBytes than is free. So one connection gets about
+	// half of it, and connections whose peers take no data leave a part to the others. Close frees their
+	// memory, and a write deadline does not. The sizes of blocks count rounded up to a power of two.
+	//
+	// A Buf of Conn.Pool counts from WriteBuf on. Before that the program can use up the memory with its
+	// Bufs. A new connection that gets no memory within 3 seconds then ends. The peer of a Listener gets a
+	// reset, and DialContext returns an error that wraps syscall.ENOBUFS.
 	SendBytes int
 }
 
@@ -57,17 +62,30 @@ func NewShared(cfg SharedConfig) *Shared {
 	cfg.Slot = cmp.Or(cfg.Slot, defaultSlot)
 	cfg.Depth = cmp.Or(cfg.Depth, defaultDepth)
 	cfg.SendBytes = cmp.Or(cfg.SendBytes, defaultSendBytes)
-	// A quarter more than the receives, for messages of connections that are being closed.
-	bytes := cfg.Slot*cfg.Depth + cfg.Slot*cfg.Depth/4 + cfg.SendBytes
 	return &Shared{
 		config: cfg,
 		cm: cm.NewShared(cm.SharedConfig{
-			Pool:    pool.Config{MaxBytes: bytes},
+			Pool:    pool.Config{MaxBytes: cfg.poolBytes()},
 			Receive: inflight.ReceiveConfig{Size: cfg.Slot, Depth: cfg.Depth, MaxHeld: min(cfg.Depth, maxWindow)},
 		}),
 		budgets: map[*verbs.SRQ]*budget{},
 	}
 }
+
+// poolBytes returns the bound of the pool on a device. It has room for all memory that connections may
+// have at a time, so that only sendMemory lets connections wait.
+func (cfg *SharedConfig) poolBytes() int {
+	// A quarter more than the receives, for messages of connections that are being closed.
+	receives := poolBlock(cfg.Slot) * (cfg.Depth + cfg.Depth/4)
+	connections := cfg.Depth / baseWindow * (poolBlock(max(cfg.Slot, defaultSlot)) + poolBlock(headerBytes))
+	bytes := receives + connections + cfg.SendBytes
+	slab := min(pool.DefaultSlabSize, poolBlock(max(bytes, 1))) // pool.New refuses less than a page
+	return (bytes + slab - 1) / slab * slab                     // the pool registers whole slabs
+}
+
+// poolBlock returns the number of bytes that a Buf of n bytes takes of the pool. It is a power of two, because the
+// pool divides its slabs by halves. The pool uses the rest of such a block only for smaller Bufs.
+func poolBlock(n int) int { return 1 << bits.Len(uint(n-1)) }
 
 // Close ends the Shared. New connections fail. Dialers return an error that wraps net.ErrClosed, and
 // Listeners refuse peers. Existing connections continue, and the memory is freed with the last of them.
@@ -109,7 +127,7 @@ func (s *Shared) budgetOf(srq *verbs.SRQ) *budget {
 	defer s.mu.Unlock()
 	b := s.budgets[srq]
 	if b == nil {
-		b = newBudget(s.config.Depth)
+		b = newBudget(&s.config)
 		s.budgets[srq] = b
 	}
 	b.users++

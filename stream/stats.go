@@ -13,7 +13,8 @@ type Stats struct {
 	// without data grant credits.
 	Sent, Received verbs.Count
 	// CreditStalls counts how often data waited because the peer had granted no credit.
-	// MemoryStalls counts how often a Write waited for memory of the pool.
+	// MemoryStalls counts how often a Write or WriteBuf waited for memory that other connections or the
+	// program use.
 	CreditStalls, MemoryStalls uint64
 	// Conn has the counts of the connection that carries the stream.
 	Conn cm.ConnStats

@@ -75,6 +75,21 @@ func TestVMTransfer(t *testing.T) {
 	}
 }
 
+// TestVMFairMemory transfers data on connections of a Shared while the peers of other connections take no data.
+func TestVMFairMemory(t *testing.T) {
+	o := ends{listen: hoardShared(t), dial: stream.Options{Window: 3}}
+	ln, d := vmEnds(t, o)
+	defer o.listen.Shared.Close() // before the check for leaks
+	fairMemory(t, func() (w, peer *stream.Conn) {
+		conn, err := d.DialContext(streamconntest.Deadline(t), "tcp", ln.Addr().String())
+		if err != nil {
+			t.Fatalf("d.DialContext: %v", err)
+		}
+		t.Cleanup(func() { streamconntest.Abort(conn.(*stream.Conn)) })
+		return accept(t, ln), conn.(*stream.Conn)
+	})
+}
+
 // TestVMCloseFullWindow closes both ends. One of them has ended its stream before, and has received as much as
 // it takes. The other end waits for credits, also for its confirmation of the end.
 func TestVMCloseFullWindow(t *testing.T) {
