@@ -18,6 +18,7 @@ func (q *Queue) arrived(seq uint32, wc *verbs.WC) {
 	if q.lateReads {
 		from = seq
 	}
+	failure := wc.Err()
 	for ; from != seq+1; from++ {
 		o := q.at(from)
 		q.ring[from&uint32(len(q.ring)-1)] = nil
@@ -30,8 +31,8 @@ func (q *Queue) arrived(seq uint32, wc *verbs.WC) {
 		// Completions come in order. A request that has none before an error has succeeded.
 		// But a driver may lose completions of a QP in the error state, and then flush later
 		// requests. No success is assumed there.
-		if wc.Status != verbs.WCSuccess && (from == seq || o.signaled || wc.Status == verbs.WCWRFlushErr) {
-			o.wc = *wc
+		if failure != nil && (from == seq || o.signaled || wc.Status == verbs.WCWRFlushErr) {
+			o.err = failure
 		}
 		q.complete(o)
 	}
@@ -45,14 +46,14 @@ func (q *Queue) arrived(seq uint32, wc *verbs.WC) {
 // caller holds the lock.
 func (q *Queue) complete(o *op) {
 	q.used--
-	if !o.marker && (o.err != nil || o.wc.Status != verbs.WCSuccess) {
+	if !o.marker && o.err != nil {
 		q.stats.Failed++
 	}
 	o.state = opCompleted
 	o.freeHold()
 	q.grantRoom()
 	switch {
-	case o.fn != nil && !(o.lazy && o.result() == nil):
+	case o.fn != nil && !(o.lazy && o.err == nil):
 		if o.unowed {
 			q.hub.owe(1) // until the function has returned
 		}
@@ -103,7 +104,7 @@ func (q *Queue) drop(end uint32) {
 
 // flush completes an operation without a completion of the device. The caller holds the lock.
 func (q *Queue) flush(o *op) {
-	o.wc = verbs.WC{ID: o.wr.ID, Status: verbs.WCWRFlushErr, QPNum: q.qp.Num()}
+	o.err = &verbs.WCError{Status: verbs.WCWRFlushErr, QPNum: q.qp.Num(), ID: o.wr.ID}
 	q.complete(o)
 }
 

@@ -143,7 +143,7 @@ func (h *hub) callFunctions(calls *list[op], deliveries *list[Receiver]) {
 	defer h.functions.Add(-1)
 	for o := calls.pop(); o != nil; o = calls.pop() {
 		q := o.q
-		o.fn(o.result())
+		o.fn(o.err)
 		q.mu.Lock()
 		q.release(o)
 		q.mu.Unlock()

@@ -58,9 +58,8 @@ type op struct {
 	marker    bool     // of Queue.marker
 	place     link[op] // in q.pending, q.room, hub.calls or q.free
 
-	// The result. It is written before done is set.
-	wc   verbs.WC // if it has failed
-	err  error    // if it was not posted, or never completes
+	// err is the result, nil for a success. It is written before done is set.
+	err  error
 	done atomic.Bool
 	gen  atomic.Uint32 // counts the uses
 	// fault is set if the request is queued, but the device was not notified.
@@ -98,14 +97,6 @@ func (o *op) set(wr *verbs.SendWR, hold Holder, fn func(error)) {
 		o.wr.InlineData = o.in
 	}
 	o.hold, o.fn = hold, fn
-}
-
-// result returns the error of a completed operation.
-func (o *op) result() error {
-	if o.err != nil {
-		return o.err
-	}
-	return o.wc.Err()
 }
 
 // finish makes Wait return the result. The caller holds the lock of the queue.
@@ -152,7 +143,7 @@ func (p Op) Wait(ctx context.Context) error {
 	}
 	q := o.q
 	q.mu.Lock()
-	err := o.result()
+	err := o.err
 	q.release(o)
 	q.mu.Unlock()
 	return err

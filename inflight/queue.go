@@ -306,6 +306,5 @@ func (q *Queue) push(o *op) {
 func (q *Queue) release(o *op) {
 	o.gen.Add(1)
 	o.state, o.signaled, o.abandoned, o.lazy, o.unowed, o.marker, o.err, o.hold, o.fn = opFree, false, false, false, false, false, nil, nil, nil
-	o.wc.Status = verbs.WCSuccess
 	q.free.pushFront(&o.place)
 }

@@ -17,7 +17,8 @@ type waiter struct {
 
 	// following is set while the goroutine waits for a token in ready.
 	following atomic.Bool
-	ready     chan struct{}
+	// ready is made when the goroutine follows for the first time. Few waiters ever do.
+	ready chan struct{}
 
 	// Guarded by hub.mu.
 	leads bool         // the goroutine has to lead
@@ -25,7 +26,7 @@ type waiter struct {
 }
 
 func (w *waiter) init(returns func() bool) {
-	w.returns, w.ready, w.place.of = returns, make(chan struct{}, 1), w
+	w.returns, w.place.of = returns, w
 }
 
 // wakeFollower wakes the goroutine if it is a follower. A leader checks its state itself, or Finish wakes
@@ -50,6 +51,9 @@ func (h *hub) wait(ctx context.Context, w *waiter) error {
 	h.mu.Lock()
 	follow := h.leading
 	if follow {
+		if w.ready == nil {
+			w.ready = make(chan struct{}, 1)
+		}
 		h.followers.push(&w.place)
 	}
 	h.leading = true
