@@ -69,7 +69,7 @@ func newEndpoint(ch *EventChannel, id *ID) *endpoint {
 
 // pump fetches events until the channel is closed.
 func (ep *endpoint) pump() {
-	defer ep.cancelOver()
+	defer ep.markOver()
 	defer close(ep.pumped)
 	for {
 		ev, err := ep.ch.Next(context.Background())
@@ -159,7 +159,7 @@ func (ep *endpoint) finish(ev *Event) {
 	}
 	ep.countEnd(ep.end.endCounter)
 	close(ep.ended)
-	ep.cancelOver()
+	ep.markOver()
 }
 
 // removed reports whether a device is known to have been removed.
@@ -170,6 +170,12 @@ func removed(dev *verbs.Device) bool {
 	default:
 		return false
 	}
+}
+
+// markOver ends the context over, and stops the receiver of the connection. It may be called more than once.
+func (ep *endpoint) markOver() {
+	ep.cancelOver()
+	ep.receiving.stop()
 }
 
 // unusable returns the reason why an operation cannot use the connection, nil if it can. After
@@ -197,7 +203,7 @@ func (ep *endpoint) giveUp(err *BrokenError) {
 	given := error(err)
 	if ep.first.CompareAndSwap(nil, &given) {
 		ep.countBroken()
-		ep.cancelOver()
+		ep.markOver()
 	}
 }
 
@@ -216,7 +222,7 @@ func (ep *endpoint) broke(op string, err error) {
 			if first == nil {
 				ep.countBroken()
 			}
-			ep.cancelOver()
+			ep.markOver()
 			return
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -55,6 +56,10 @@ type receiving struct {
 	mu     sync.Mutex // guards the following fields
 	pool   *pool.Pool // of the connection, or nil
 	closed bool
+
+	// stops is set until stop has stopped the receiver. A function of context.AfterFunc would take 500
+	// bytes for the time of the connection.
+	stops atomic.Bool
 }
 
 // connSlab is the least size of the memory regions of a connection's own pool, in bytes. There may
@@ -180,8 +185,18 @@ func (c *Conn) handleMessages(fn func(*inflight.Message, error), handle func(*in
 // begin starts what a new connection does by itself.
 func (c *Conn) begin(o *connOptions) {
 	c.startKeepAlive(o.keepAlive)
-	if r := c.ep.receiving.receiver; r != nil {
-		// Without posted receives of its own, the end of a connection flushes nothing.
-		context.AfterFunc(c.ep.over, func() { r.Stop(errFlushed) })
+	if r := &c.ep.receiving; r.receiver != nil {
+		r.stops.Store(true)
+		if c.ep.over.Err() != nil { // markOver may have come before
+			r.stop()
+		}
+	}
+}
+
+// stop ends the receiver after the end of a connection that has begun. Without posted receives of its own, the
+// end of a connection flushes nothing.
+func (r *receiving) stop() {
+	if r.stops.CompareAndSwap(true, false) {
+		go r.receiver.Stop(errFlushed) // which polls
 	}
 }

@@ -43,7 +43,6 @@ func (e *PendingError) Unwrap() error { return e.Err }
 type op struct {
 	q  *Queue
 	wr verbs.SendWR // its slices are copies
-	sg []verbs.SGE  // backs wr.SGList
 	in []byte       // backs wr.InlineData
 
 	// hold is freed and fn is called when the operation has completed. Both may be nil.
@@ -88,10 +87,9 @@ func newOp(q *Queue) *op {
 
 // set copies a request into the operation. A literal of the caller stays on its stack.
 func (o *op) set(wr *verbs.SendWR, hold Holder, fn func(error)) {
-	from := mem.NoEscapeOne(wr)
+	from, sg := mem.NoEscapeOne(wr), o.wr.SGList[:0]
 	o.wr = *from
-	o.sg = append(o.sg[:0], from.SGList...)
-	o.wr.SGList = o.sg
+	o.wr.SGList = append(sg, from.SGList...)
 	if from.InlineData != nil {
 		o.in = append(o.in[:0], from.InlineData...)
 		o.wr.InlineData = o.in
