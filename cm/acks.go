@@ -58,6 +58,7 @@ func (id *ID) deliver(ev *Event) {
 	ev.owner, ev.heldAs, ev.heldBy = id, ev.Type, ev.Multicast
 	id.mu.Lock()
 	defer id.mu.Unlock()
+	id.recordEvent(ev)
 	id.acks.add(ev.heldAs)
 	if m := ev.heldBy; m != nil {
 		m.acks.add(ev.heldAs)

@@ -209,6 +209,9 @@ func (ch *EventChannel) takeRequest(raw *ucma.Event) *Event {
 	ev.take(raw)
 	id.requested = depths{uint8(ev.Conn.ResponderResources), uint8(ev.Conn.InitiatorDepth)}
 	id.noteECE(raw)
+	id.mu.Lock()
+	id.recordEvent(ev)
+	id.mu.Unlock()
 	if err := id.bindDevice(); err != nil {
 		var gone *ucma.OpError
 		var removed *verbs.DeviceRemovedError

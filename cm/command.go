@@ -38,6 +38,9 @@ func (id *ID) run(op string, t *pendingTransition, fn func(f *ucma.File, kid uin
 			}
 		}
 	}
+	id.mu.Lock()
+	id.recordOp(recCall, op, err)
+	id.mu.Unlock()
 	if err != nil {
 		return id.opError(op, misuse(op, was, err))
 	}
@@ -103,6 +106,7 @@ func (id *ID) shut() (first bool, empty <-chan struct{}) {
 		return false, g.empty
 	}
 	g.closed.Store(true)
+	id.recordOp(recCall, opDestroy, nil)
 	g.empty = nobody
 	if g.inside > 0 {
 		g.empty = make(chan struct{})

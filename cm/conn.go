@@ -43,9 +43,8 @@ type Conn struct {
 	peer  ConnParam
 	alive *keepalive // nil if the peer is not probed
 
-	opsMu   sync.Mutex
-	ops     atomic.Pointer[inflight.Queue] // nil before the first operation
-	running atomic.Int32                   // calls that have not returned
+	opsMu   sync.Mutex   // held while ep.ops is made
+	running atomic.Int32 // calls that have not returned
 }
 
 func newConn(ep *endpoint, qp *verbs.QP) *Conn {
@@ -162,12 +161,12 @@ func (c *Conn) Probe(ctx context.Context) error {
 // queue does not compare the lengths of local and remote memory. Explain finds the reason of an
 // error.
 func (c *Conn) Operations() (*inflight.Queue, error) {
-	if q := c.ops.Load(); q != nil {
+	if q := c.ep.ops.Load(); q != nil {
 		return q, nil
 	}
 	c.opsMu.Lock()
 	defer c.opsMu.Unlock()
-	if q := c.ops.Load(); q != nil {
+	if q := c.ep.ops.Load(); q != nil {
 		return q, nil
 	}
 	q, err := inflight.New(c.qp, inflight.Config{
@@ -177,7 +176,7 @@ func (c *Conn) Operations() (*inflight.Queue, error) {
 	if err != nil {
 		return nil, err
 	}
-	c.ops.Store(q)
+	c.ep.ops.Store(q)
 	return q, nil
 }
 

@@ -10,6 +10,7 @@ import (
 	"syscall"
 	"time"
 
+	"purerdma/inflight"
 	"purerdma/internal/cdev"
 	"purerdma/verbs"
 )
@@ -92,6 +93,9 @@ type BrokenError struct {
 	// Cancelled reports whether the operation was cancelled after it was posted. Moving the QP
 	// to the error state is the only way to take the operation's memory back from the device.
 	Cancelled bool
+	// History has the last events of the connection before the failure was found, as from
+	// Conn.History. Error does not contain it. The errors of all operations share it.
+	History inflight.History
 }
 
 func (e *BrokenError) Error() string {

@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"purerdma/inflight"
 	"purerdma/internal/cdev"
 	"purerdma/verbs"
 )
@@ -40,14 +41,14 @@ type endpoint struct {
 	first atomic.Pointer[error]
 
 	receiving receiving
+	ops       atomic.Pointer[inflight.Queue] // nil before the first operation
 
 	slot    *slot       // slot in the counts of the listener.
 	idle    *time.Timer // timer of the keepalive, nil if there is none
 	closing sync.Mutex
 	closed  bool
 
-	counted    atomic.Bool // as an established connection of the Host
-	endCounted atomic.Bool
+	counted atomic.Uint32 // as an established connection of the Host: notCounted, openCounted or endCounted
 }
 
 // newEndpoint takes over a channel and the only ID on it.
@@ -200,8 +201,10 @@ func (ep *endpoint) failed() error {
 // giveUp records err as the reason for the flush of the QP, and wakes the goroutines that wait
 // on the connection.
 func (ep *endpoint) giveUp(err *BrokenError) {
+	err.History = ep.history()
 	given := error(err)
 	if ep.first.CompareAndSwap(nil, &given) {
+		ep.recordBroken(err)
 		ep.countBroken()
 		ep.markOver()
 	}
@@ -217,8 +220,10 @@ func (ep *endpoint) broke(op string, err error) {
 				return
 			}
 		}
-		broken := error(&BrokenError{Op: op, Err: err})
-		if ep.first.CompareAndSwap(first, &broken) {
+		broken := &BrokenError{Op: op, Err: err, History: ep.history()}
+		given := error(broken)
+		if ep.first.CompareAndSwap(first, &given) {
+			ep.recordBroken(broken)
 			if first == nil {
 				ep.countBroken()
 			}
@@ -288,7 +293,7 @@ func (ep *endpoint) closeWithin(d time.Duration) error {
 		return errors.Join(ep.id.Close(), ep.receiving.close())
 	}
 	ep.closed = true
-	if ep.counted.Load() {
+	if ep.counted.Load() != notCounted {
 		ep.ch.counters().open.Add(-1)
 		ep.countEnd(closedCounter)
 	}

@@ -30,6 +30,7 @@ type ID struct {
 
 	netNS   string // "" for the namespace of the calling thread.
 	passive bool   // the ID came with a connect request
+	ownPD   bool   // pd ends with the ID. Guarded by pdMu
 
 	leaving atomic.Bool // this side has disconnected, and was first
 	// readDepth is the number of READs and atomics that the QP may have in flight. It is
@@ -47,31 +48,32 @@ type ID struct {
 	// after it.
 	attaching sync.Mutex
 
-	mu        sync.Mutex
-	ch        *EventChannel
-	left      []*EventChannel // the channels that it was on before.
-	state     State           // without the effects of running commands: see current
-	port      uint8
-	requested depths               // depths of the connect request, on the accepting side.
-	ownQP     bool                 // CreateQP made the QP, which ends with the ID.
-	blocking  bool                 // an endpoint handles the events, and needs the reason for a QP's flush.
-	pending   []*pendingTransition // running commands, in the order in which they started
-	local     Addr
-	remote    Addr
-	asked     route // addresses of the last ResolveAddr
-	dev       *verbs.Device
-	qp        *verbs.QP
-	srq       *verbs.SRQ
+	mu         sync.Mutex
+	ch         *EventChannel
+	left       []*EventChannel // the channels that it was on before.
+	state      State           // without the effects of running commands: see current
+	port       uint8
+	requested  depths               // depths of the connect request, on the accepting side.
+	ownQP      bool                 // CreateQP made the QP, which ends with the ID.
+	nextRecord uint8                // number of the next element of records
+	blocking   bool                 // an endpoint handles the events, and needs the reason for a QP's flush.
+	pending    []*pendingTransition // running commands, in the order in which they started
+	local      Addr
+	remote     Addr
+	asked      route // addresses of the last ResolveAddr
+	dev        *verbs.Device
+	qp         *verbs.QP
+	srq        *verbs.SRQ
 
 	pdOf func(*verbs.Device) (*verbs.PD, error) // chooses the PD, nil for a new one.
 	// createQP makes the QP on that PD, nil for verbs.PD.CreateQP.
 	createQP func(*verbs.PD, verbs.QPConfig) (*verbs.QP, error)
 	pdMu     sync.Mutex  // guards pd and ownPD.
 	pd       *verbs.PD   // the result of connPD, or nil.
-	ownPD    bool        // pd ends with the ID.
 	buffers  []*verbs.MR // memory of alloc.
 	groups   []*Multicast
-	acks     acks // counts the events of the ID and of its memberships that were not acknowledged
+	acks     acks               // counts the events of the ID and of its memberships that were not acknowledged
+	records  *[idRecords]record // the last calls and events, for History
 
 	localECE, remoteECE verbs.ECE
 }

@@ -130,9 +130,16 @@ func (p *pendingConn) countOutcome(o outcome) {
 
 func (ch *EventChannel) counters() *counters { return countersOf(ch.host) }
 
+// Values of endpoint.counted.
+const (
+	notCounted  uint32 = iota
+	openCounted        // counted as open
+	endCounted         // and its end
+)
+
 // countOpen counts the established connection.
 func (ep *endpoint) countOpen() {
-	ep.counted.Store(true)
+	ep.counted.Store(openCounted)
 	ep.ch.counters().open.Add(1)
 	select {
 	case <-ep.ended: // before counted was set
@@ -143,7 +150,7 @@ func (ep *endpoint) countOpen() {
 
 // countEnd counts the first end of an established connection.
 func (ep *endpoint) countEnd(end func(*counters) *atomic.Uint64) {
-	if ep.counted.Load() && !ep.endCounted.Swap(true) {
+	if ep.counted.CompareAndSwap(openCounted, endCounted) {
 		end(ep.ch.counters()).Add(1)
 	}
 }
@@ -163,7 +170,7 @@ func closedCounter(c *counters) *atomic.Uint64 { return &c.closed }
 
 // countBroken counts the first failure of an established connection.
 func (ep *endpoint) countBroken() {
-	if ep.counted.Load() {
+	if ep.counted.Load() != notCounted {
 		ep.ch.counters().broken.Add(1)
 	}
 }
@@ -195,7 +202,7 @@ func (c *Conn) Stats() ConnStats {
 	if cq := c.qp.RecvCQ(); cq != nil {
 		s.RecvCQ = cq.Stats()
 	}
-	if q := c.ops.Load(); q != nil {
+	if q := c.ep.ops.Load(); q != nil {
 		s.Operations = q.Stats()
 	}
 	return s

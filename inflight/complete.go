@@ -19,6 +19,7 @@ func (q *Queue) arrived(seq uint32, wc *verbs.WC) {
 		from = seq
 	}
 	failure := wc.Err()
+	q.recordCompletion(seq, wc)
 	for ; from != seq+1; from++ {
 		o := q.at(from)
 		q.ring[from&uint32(len(q.ring)-1)] = nil
@@ -74,6 +75,7 @@ func (q *Queue) reset() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.resets++
+	q.record(recReset, 0, 0, 0, true)
 	end := q.tail
 	if q.posting {
 		end -= uint32(len(q.batch)) // postBatch drops the requests that it has posted
@@ -121,6 +123,7 @@ func (q *Queue) skipCompleted() {
 func (q *Queue) end() {
 	q.mu.Lock()
 	q.closed = net.ErrClosed
+	q.record(recClose, 0, 0, 0, true)
 	for ; q.head != q.tail; q.head++ {
 		if o := q.at(q.head); o != nil {
 			q.ring[q.head&uint32(len(q.ring)-1)] = nil

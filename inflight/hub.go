@@ -45,6 +45,9 @@ type hub struct {
 	functions atomic.Int32
 	// finishing is set while the leader is in Finish. It checks afterwards whether its wait is over.
 	finishing atomic.Bool
+	// pause is odd if the CQ has been empty since the last currentPause. Each increment to an even number
+	// ends a pause.
+	pause atomic.Uint32
 
 	mu        sync.Mutex // guards the following fields
 	leading   bool       // a goroutine leads, or is about to
@@ -93,6 +96,24 @@ func (h *hub) Complete(wc *verbs.WC) bool {
 	q.arrived(uint32(wc.ID), wc)
 	q.mu.Unlock()
 	return true
+}
+
+// Empty implements bridge.Handler.
+func (h *hub) Empty() {
+	if n := h.pause.Load(); n&1 == 0 {
+		h.pause.Store(n + 1) // only Empty makes it odd, one call at a time
+	}
+}
+
+// currentPause returns a number that changes when the CQ has been empty. Then time may have passed since
+// the last record.
+func (h *hub) currentPause() uint32 {
+	n := h.pause.Load()
+	if n&1 != 0 {
+		h.pause.CompareAndSwap(n, n+1)
+		n++
+	}
+	return n
 }
 
 // Finish implements bridge.Handler. It calls functions and posts pending operations.

@@ -32,6 +32,7 @@ func (q *Queue) post() {
 // number.
 func (q *Queue) gather() int {
 	q.batch, q.batchSG, q.batchInline = q.batch[:0], q.batchSG[:0], q.batchInline[:0]
+	idle := q.head == q.tail
 	for len(q.batch) < maxBatch && int(q.tail-q.head) < q.depth {
 		o := q.pending.front()
 		if o == nil {
@@ -51,6 +52,8 @@ func (q *Queue) gather() int {
 		}
 		q.ring[q.tail&uint32(len(q.ring)-1)] = o
 		o.wr.ID = q.base | uint64(q.tail)
+		q.record(recPost, uint8(o.wr.Opcode), q.tail, requestLen(&o.wr), idle)
+		idle = false
 		q.tail++
 		q.batch = append(q.batch, o.wr)
 		q.copySlices(&q.batch[len(q.batch)-1])
@@ -118,6 +121,7 @@ func (q *Queue) postBatch() bool {
 		if err != nil {
 			// The requests are queued, but the device was not notified.
 			fault := err // allocated only here
+			q.record(recDoorbell, 0, first, errnoOf(err), true)
 			for seq := first; seq != q.tail; seq++ {
 				if o := q.at(seq); o != nil {
 					o.fault.Store(&fault)
@@ -130,6 +134,12 @@ func (q *Queue) postBatch() bool {
 		return true // further requests have another doorbell
 	}
 	// Take back the requests that were not posted.
+	full := errors.Is(err, verbs.ErrFull)
+	kind := recRefused
+	if full {
+		kind = recFull
+	}
+	q.record(kind, 0, first+uint32(n), errnoOf(err), true)
 	for q.tail != first+uint32(n) {
 		q.tail--
 		o := q.at(q.tail)
@@ -143,7 +153,6 @@ func (q *Queue) postBatch() bool {
 		o.state = opPending
 		q.pending.pushFront(&o.place)
 	}
-	full := errors.Is(err, verbs.ErrFull)
 	if !full {
 		o := q.pending.front()
 		q.pending.remove(&o.place)

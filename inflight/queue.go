@@ -77,6 +77,8 @@ type Queue struct {
 	// closed is the error of operations after the QP was closed.
 	closed error
 	stats  Stats // without Pending
+	// recorder has the last requests and completions, for History.
+	recorder recorder
 
 	// The goroutine that posts owns the following fields.
 	batch       []verbs.SendWR

@@ -48,6 +48,8 @@ type Receiver struct {
 	lazy bool
 	// err is the error of Receive after the last message.
 	err error
+	// recorder has the last messages, for History.
+	recorder recorder
 }
 
 // receiveCall is a call of Receive that waits.
@@ -260,6 +262,7 @@ func (r *Receiver) deliver(m *Message) bool {
 		go breakQP(r.qp)
 		return false
 	}
+	r.record(m)
 	m.to = r
 	m.refs.Store(1)
 	r.held.Add(1)
@@ -281,6 +284,14 @@ func (c *receiveCall) finish() {
 // breakQP moves a QP to the error state. If that fails, the QP was closed, or takes no messages
 // soon, because its receives are not posted again.
 func breakQP(qp *verbs.QP) { _ = qp.Modify(&verbs.QPAttr{State: verbs.QPErr}, verbs.QPAttrState) }
+
+// failed records the failure of a receive, and ends the Receiver.
+func (r *Receiver) failed(wc *verbs.WC) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.recordFailure(wc)
+	r.failLocked(wc.Err())
+}
 
 // fail ends the Receiver. Messages that have arrived can still be taken.
 func (r *Receiver) fail(err error) {

@@ -321,7 +321,7 @@ func (h *hub) completeReceive(wc *verbs.WC) bool {
 	m.wc = *wc
 	if wc.Status != verbs.WCSuccess {
 		if r != nil {
-			r.fail(wc.Err())
+			r.failed(wc)
 		}
 		rq.giveBack(m)
 	} else if r == nil || !r.deliver(m) {

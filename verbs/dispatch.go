@@ -120,6 +120,9 @@ func (c *CQ) pollDispatched(wcs []WC, setAside bool) (polled, kept int, err erro
 		return n, n, nil
 	}
 	polled, err = c.p.Poll(wcs)
+	if polled == 0 {
+		d.handler.Empty()
+	}
 	kept = d.filter(wcs[:polled])
 	if setAside && kept > 0 {
 		d.aside = append(d.aside, wcs[:kept]...)

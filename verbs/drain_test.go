@@ -23,6 +23,8 @@ type recorder struct {
 	finish func()
 }
 
+func (r *recorder) Empty() {}
+
 func (r *recorder) Complete(wc *verbs.WC) bool {
 	r.ids = append(r.ids, wc.ID)
 	return true

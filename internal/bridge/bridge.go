@@ -66,6 +66,8 @@ type Handler[W any] interface {
 	// called in the order of the queue, under a lock of the CQ. It must not block or poll. wc
 	// is valid during the call only.
 	Complete(wc W) bool
+	// Empty is called when a poll has found no completion, under that lock.
+	Empty()
 	// Finish is called after each poll, without the lock, by the goroutine that has polled, which
 	// may be the leader.
 	Finish(leader bool)
