@@ -133,3 +133,27 @@ func TestMuchOutput(t *testing.T) {
 		t.Errorf("Wait = %v, status %d, %d bytes of output, want SIGPIPE and limited output", err, out.Status, len(out.Stdout))
 	}
 }
+
+// TestClosedChannel checks that the race at the end of rdma-core's rping is no failure, and that other
+// failures are.
+func TestClosedChannel(t *testing.T) {
+	const race = `echo "client DISCONNECT EVENT...
+rdma_get_cm_event: Bad file descriptor" >&2; exit 255`
+	for _, c := range []struct {
+		name, script string
+		want         int
+	}{
+		{"C", race, 0},
+		{"Go", race, 255},
+		{"C", "echo wait for RDMA_READ_ADV >&2; " + race, 255},
+		{"C", "echo client DISCONNECT EVENT... >&2; exit 255", 255},
+	} {
+		p, err := Start(t.Context(), Program{Name: c.name, Path: "/bin/sh"}, "-c", c.script)
+		if err != nil {
+			t.Fatalf("Start: %v", err)
+		}
+		if out, err := p.Wait(time.Minute); err != nil || out.Status != c.want {
+			t.Errorf("Wait of %s %q = %v, %v, want status %d", c.name, c.script, out, err, c.want)
+		}
+	}
+}
