@@ -175,7 +175,7 @@ test-ci: $(TOOLS) compiler ## run the tests of continuous integration: those of 
 # Each kernel with each driver, the long tests among the tests. On the newest kernel, siw often
 # keeps the first message of a connection, also of rdma-core's programs, so they do not run there.
 MATRIX_TESTS = $(if $(filter $(NEWEST)siw,$(1)$(2)),$(filter-out %/test/interop,$(shell $(GO) list ./...)),./...)
-MATRIX_ROWS = $(foreach k,$(KERNELS),$(foreach d,rxe siw,-- $(call VM,$(k),$(d)) $(TYPES) -skip '$(NO_KERNEL)|$(LARGE)' -long -timeout 20m -estimate 10m $(call MATRIX_TESTS,$(k),$(d)) \
+MATRIX_ROWS = $(foreach k,$(KERNELS),$(foreach d,rxe siw,-- $(call VM,$(k),$(d)) $(TYPES) -skip '$(NO_KERNEL)|$(LARGE)' -long -timeout 1h -estimate 10m $(call MATRIX_TESTS,$(k),$(d)) \
 	-- $(call STREAM_ROW,$(k),$(d),$(SUITES)))) \
 	$(foreach d,rxe siw,-- $(call STREAM_LONG_ROW,$(OLDEST),$(d)))
 
@@ -192,7 +192,7 @@ NEWER   ?= trixie sid
 test-mlx5: $(TOOLS) ## run rdma-core's programs, and ours, on a software ConnectX under the kernel's own drivers, on each kernel of KERNELS
 	@$(RUN) -packages $(PEERS),perftest $(foreach k,$(KERNELS),-- $(call VM,$(k),mlx5) -skip '$(NO_KERNEL)' -estimate 4m $(MLX5_TESTS))
 
-MATRIX_MLX5_ROWS = $(foreach k,$(KERNELS),-- $(call VM,$(k),mlx5) -skip '$(NO_KERNEL)|$(LARGE)' -packages $(PEERS),perftest -long -timeout 20m -estimate 10m ./... \
+MATRIX_MLX5_ROWS = $(foreach k,$(KERNELS),-- $(call VM,$(k),mlx5) -skip '$(NO_KERNEL)|$(LARGE)' -packages $(PEERS),perftest -long -timeout 1h -estimate 10m ./... \
 	-- $(call STREAM_ROW,$(k),mlx5,$(SUITES)) \
 	-- -check -name 'Linux $(k), mlx5: two virtual machines' -estimate 2m $(RDMAVM) -kernel $(k) -driver mlx5 -hosts 2 -vms -packages $(PEERS),perftest sh test/connectx/libmlx5/twovms.sh '' $(CURDIR)/bin/) \
 	-- $(call STREAM_LONG_ROW,$(OLDEST),mlx5) \
