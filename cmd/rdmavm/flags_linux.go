@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"purerdma/cmd/internal/version"
+	"purerdma/test/microvm/arch"
 	"purerdma/test/microvm/host"
 	"purerdma/test/microvm/wire"
 )
@@ -36,6 +37,11 @@ func parse(args []string) (*flags, error) {
 	fs.Usage = func() {}
 	fs.SetOutput(io.Discard)
 	fs.StringVar(&o.Kernel, "kernel", "6.1", "kernel `series`")
+	o.Arch = arch.AMD64
+	fs.Func("arch", "processor `architecture`: amd64 (default) or arm64 (emulated)", func(s string) (err error) {
+		o.Arch, err = arch.Find(s)
+		return err
+	})
 	fs.StringVar(&o.Driver, "driver", "rxe", "RDMA `driver`: rxe, siw (built from source), or mlx5 (on a software ConnectX)")
 	fs.IntVar(&o.Hosts, "hosts", 1, "`number` of RDMA devices: 1, or 2 with a wire between them")
 	fs.BoolVar(&o.VMs, "vms", false, "with -hosts 2: two VMs, the program starts in each")

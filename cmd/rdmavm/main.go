@@ -16,6 +16,7 @@
 // # Flags
 //
 //	-kernel series   6.1 (default), 5.10, 6.12 or 7
+//	-arch name       amd64 (default), or arm64, which QEMU emulates; see below
 //	-driver name     rxe (default): RoCE v2 in software;
 //	                 siw: iWARP in software, built with the machine's gcc;
 //	                 mlx5: the drivers of ConnectX cards, on software models
@@ -125,6 +126,21 @@
 //
 // The model verifies requests, completions and commands. It does not model memory barriers or a
 // card's timing, and does not replace a test on a card.
+//
+// # arm64
+//
+// With -arch arm64 the guest is a machine of arm64, with a Debian kernel of that architecture. The
+// kernel series 6.12-16k has pages of 16 KiB. The file rdmavm-arm64 next to rdmavm must be rdmavm
+// itself, built for arm64. The programs of the guest must also be built for arm64. The guest has
+// this machine's files. A shell, its common programs, ip(8) and -packages replace the machine's own by
+// packages of arm64. For siw, a cross compiler is taken from Debian's packages.
+//
+//	make bin/rdmavm bin/rdmavm-arm64
+//	GOARCH=arm64 CGO_ENABLED=0 go build -o program .
+//	bin/rdmavm -arch arm64 -hosts 2 -- ./program
+//
+// An emulator on amd64 orders memory as amd64 does. It shows that programs work on arm64, and not
+// that their barriers are enough.
 //
 // # Exit status
 //

@@ -22,6 +22,7 @@ import (
 	"syscall"
 
 	"purerdma/test/microvm/apt"
+	"purerdma/test/microvm/arch"
 	"purerdma/test/microvm/cache"
 )
 
@@ -61,7 +62,7 @@ func find(ctx context.Context) (string, error) {
 		release = "bookworm"
 	}
 	dir, err := c.Get("qemu-user", release, false, func() (string, func(string) error, error) {
-		a, err := apt.Open(ctx, c.Path("apt", release), release, false, false, os.Stderr)
+		a, err := apt.Open(ctx, c.Path("apt", release), arch.AMD64, release, false, false, os.Stderr)
 		if errors.Is(err, apt.ErrNotDebian) {
 			err = fmt.Errorf("%w; install %s by your distribution's means", err, program)
 		}

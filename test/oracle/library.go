@@ -14,6 +14,7 @@ import (
 	"strings"
 
 	"purerdma/test/microvm/apt"
+	"purerdma/test/microvm/arch"
 )
 
 // releases lists the Debian releases whose rdma-core makes vectors. They are the release of the library's first
@@ -39,7 +40,7 @@ func openLibrary(ctx context.Context, release string, refresh bool) (*library, e
 		return nil, err
 	}
 	dir := filepath.Join(base, "purerdma-oracle")
-	a, err := apt.Open(ctx, filepath.Join(dir, "apt", release), release, false, refresh, os.Stderr)
+	a, err := apt.Open(ctx, filepath.Join(dir, "apt", release), arch.AMD64, release, false, refresh, os.Stderr)
 	if err != nil {
 		return nil, err
 	}

@@ -14,6 +14,7 @@ import (
 
 	"purerdma/test/abi/golden"
 	"purerdma/test/microvm/apt"
+	"purerdma/test/microvm/arch"
 )
 
 // releases lists the Debian releases that have the kernels.
@@ -61,7 +62,7 @@ func openStore(ctx context.Context, refresh bool) (*store, error) {
 		return nil, err
 	}
 	for _, r := range releases {
-		a, err := apt.Open(ctx, filepath.Join(s.dir, "apt", r.name), r.name, len(r.suites) > 1, refresh, os.Stderr)
+		a, err := apt.Open(ctx, filepath.Join(s.dir, "apt", r.name), arch.AMD64, r.name, len(r.suites) > 1, refresh, os.Stderr)
 		if err != nil {
 			return nil, err
 		}

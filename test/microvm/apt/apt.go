@@ -22,6 +22,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"purerdma/test/microvm/arch"
 )
 
 // An Apt is a private apt state for one Debian release.
@@ -42,10 +44,10 @@ func (a *Apt) From(suite string) *Apt {
 // ErrNotDebian reports that the machine has no apt, or an apt without a Debian mirror.
 var ErrNotDebian = errors.New("this is not a Debian machine")
 
-// Open prepares the state for release in dir. release is a codename such as "bookworm". Its
-// -updates, -security and, with backports, -backports suites are included. Open fetches the
+// Open prepares the state for an architecture and a release in dir. release is a codename such as
+// "bookworm". Its -updates, -security and, with backports, -backports suites are included. Open fetches the
 // package lists if they are missing or refresh is set.
-func Open(ctx context.Context, dir, release string, backports, refresh bool, progress io.Writer) (*Apt, error) {
+func Open(ctx context.Context, dir string, on *arch.Arch, release string, backports, refresh bool, progress io.Writer) (*Apt, error) {
 	for _, p := range []string{"apt-get", "apt-cache", "dpkg-deb"} {
 		if _, err := exec.LookPath(p); err != nil {
 			return nil, fmt.Errorf("%w: %w", ErrNotDebian, err)
@@ -61,7 +63,7 @@ func Open(ctx context.Context, dir, release string, backports, refresh bool, pro
 		return nil, err
 	}
 	a := &Apt{dir: dir, progress: progress}
-	if err := a.configure(sources); err != nil {
+	if err := a.configure(sources, on); err != nil {
 		return nil, err
 	}
 	stamp := filepath.Join(dir, "updated")
@@ -99,20 +101,20 @@ func fresh(stamp, sources string, refresh bool) bool {
 // configure writes the private state. It passes the configuration with -c and not with
 // APT_CONFIG, which apt reads before the machine's own configuration. The private configuration
 // must override the machine's, but keep its proxies and certificates.
-func (a *Apt) configure(sources string) error {
+func (a *Apt) configure(sources string, on *arch.Arch) error {
 	for _, d := range []string{"lists/partial", "cache/archives/partial", "empty"} {
 		if err := os.MkdirAll(filepath.Join(a.dir, d), 0o755); err != nil {
 			return err
 		}
 	}
-	conf := strings.ReplaceAll(`#clear APT::Update;
+	conf := strings.NewReplacer("@", a.dir, "ARCH", on.Name).Replace(`#clear APT::Update;
 #clear DPkg;
 #clear Acquire::IndexTargets::deb::DEP-11;
 #clear Acquire::IndexTargets::deb::CNF;
 APT::Sandbox::User "root";
 APT::Install-Recommends "false";
-APT::Architectures { "amd64"; };
-APT::Architecture "amd64";
+APT::Architectures { "ARCH"; };
+APT::Architecture "ARCH";
 Acquire::Languages "none";
 Acquire::Retries "3";
 Dir::State "@";
@@ -128,7 +130,7 @@ Dir::Etc::sourceparts "@/empty";
 Dir::Etc::preferences "@/preferences";
 Dir::Etc::preferencesparts "@/empty";
 Dir::Log "@";
-`, "@", a.dir)
+`)
 	for name, text := range map[string]string{"apt.conf": conf, "sources.list": sources, "status": "", "preferences": ""} {
 		if err := os.WriteFile(filepath.Join(a.dir, name), []byte(text), 0o644); err != nil {
 			return err

@@ -75,7 +75,8 @@ func (c *Cache) lock() (unlock func(), err error) {
 //
 // A name identifies the newest version at the time of its look-up. It is a symbolic link to a
 // directory with the version in its name. If there is none yet, or refresh is set, resolve
-// returns the version and a function that fills a directory with it.
+// returns the version and a function that fills a directory with it. Both run with the lock of the
+// cache, and must not call Get. The directory gets its final path after it has been filled.
 func (c *Cache) Get(kind, name string, refresh bool, resolve func() (version string, fill func(dst string) error, err error)) (string, error) {
 	link := c.Path(kind, name)
 	if !refresh {

@@ -184,9 +184,7 @@ func (g *guest) fail(err error) {
 
 // leave ends the VM orderly.
 func leave() {
-	if f, err := os.OpenFile("/dev/port", os.O_WRONLY, 0); err == nil {
-		f.WriteAt([]byte{wire.DebugExit}, wire.DebugExitPort)
-	}
+	debugExit()
 	unix.Reboot(unix.LINUX_REBOOT_CMD_RESTART)
 	select {}
 }

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"purerdma/test/microvm/arch"
 	"purerdma/test/microvm/qemu"
 )
 
@@ -24,7 +25,7 @@ func TestE2EBoots(t *testing.T) {
 	if err != nil {
 		n = 3
 	}
-	o := &Options{Kernel: os.Getenv("RDMAVM_BOOTS_KERNEL"), Driver: "rxe", CPUs: 2, Stderr: os.Stderr}
+	o := &Options{Arch: arch.AMD64, Kernel: os.Getenv("RDMAVM_BOOTS_KERNEL"), Driver: "rxe", CPUs: 2, Stderr: os.Stderr}
 	p, err := prepare(context.Background(), o)
 	if err != nil {
 		t.Fatalf("prepare: %v", err)

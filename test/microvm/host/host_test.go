@@ -14,6 +14,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"purerdma/test/microvm/arch"
 	"purerdma/test/microvm/guest"
 	"purerdma/test/microvm/wire"
 )
@@ -148,7 +149,9 @@ func TestInput(t *testing.T) {
 }
 
 func TestCheck(t *testing.T) {
-	good := func() *Options { return &Options{Hosts: 1, Root: wire.RootOverlay, Memory: 512, CPUs: 2} }
+	good := func() *Options {
+		return &Options{Arch: arch.AMD64, Hosts: 1, Root: wire.RootOverlay, Memory: 512, CPUs: 2}
+	}
 	if err := good().check(); err != nil {
 		t.Errorf("good().check: %v", err)
 	}

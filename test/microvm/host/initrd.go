@@ -13,6 +13,7 @@ import (
 	"os"
 	"strings"
 
+	"purerdma/test/microvm/arch"
 	"purerdma/test/microvm/cache"
 	"purerdma/test/microvm/cpio"
 	"purerdma/test/microvm/elfdep"
@@ -32,8 +33,8 @@ func moduleImage(c *cache.Cache, k *kernel.Kernel, paths []string) (string, erro
 }
 
 // writeInitrd writes the initramfs of one run to path. It consists of the modules' image, this
-// program as /init, the configuration and, for an empty root, the program to run.
-func writeInitrd(path, image string, cfg *wire.Config, program string) (err error) {
+// program for the guest's architecture as /init, the configuration and, for an empty root, the program to run.
+func (o *Options) writeInitrd(path, image string, cfg *wire.Config, program string) (err error) {
 	f, err := os.Create(path)
 	if err != nil {
 		return err
@@ -48,7 +49,7 @@ func writeInitrd(path, image string, cfg *wire.Config, program string) (err erro
 		return err
 	}
 	w := cpio.NewWriter(f)
-	if err := addInit(w); err != nil {
+	if err := addInit(w, o.Arch); err != nil {
 		return err
 	}
 	if program != "" {
@@ -66,11 +67,18 @@ func writeInitrd(path, image string, cfg *wire.Config, program string) (err erro
 	return w.Close()
 }
 
-// addInit adds the running executable as /init, with its libraries if it was built with cgo.
-func addInit(w *cpio.Writer) error {
+// addInit adds the running executable as /init, with its libraries if it was built with cgo. For
+// another architecture it adds the executable next to it with the suffix of the architecture.
+func addInit(w *cpio.Writer, on *arch.Arch) error {
 	exe, err := os.Executable()
 	if err != nil {
 		return err
+	}
+	if !on.Native() {
+		exe += on.Suffix()
+		if _, err := os.Stat(exe); err != nil {
+			return fmt.Errorf("rdmavm for %s: %w (build it: GOARCH=%s CGO_ENABLED=0 go build -o %s purerdma/cmd/rdmavm)", on.Name, err, on.Name, exe)
+		}
 	}
 	files, err := elfdep.Files(exe)
 	if err != nil {

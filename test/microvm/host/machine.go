@@ -28,7 +28,7 @@ func (o *Options) machine(p *parts, dir string, i int) (*qemu.Machine, error) {
 		TTY: o.TTY, Rows: o.Rows, Cols: o.Cols,
 	}
 	m := &qemu.Machine{
-		Accel: p.accel, Kernel: p.kernel.Image, Memory: o.Memory, CPUs: o.CPUs,
+		Arch: o.Arch, Accel: p.accel, Kernel: p.kernel.Image, Memory: o.Memory, CPUs: o.CPUs,
 		Initrd:  filepath.Join(dir, fmt.Sprintf("initrd%d", i)),
 		Console: filepath.Join(dir, fmt.Sprintf("console%d", i)),
 		Append:  strings.TrimSpace("quiet " + o.Append),
@@ -85,7 +85,7 @@ func (o *Options) machine(p *parts, dir string, i int) (*qemu.Machine, error) {
 	if len(m.Dirs) > qemu.MaxDirs {
 		return nil, fmt.Errorf("cannot share %d directories with the guest, at most %d (use -share with a common parent)", len(m.Dirs), qemu.MaxDirs)
 	}
-	if err := writeInitrd(m.Initrd, p.image, cfg, program); err != nil {
+	if err := o.writeInitrd(m.Initrd, p.image, cfg, program); err != nil {
 		return nil, fmt.Errorf("write the initramfs: %w", err)
 	}
 	return m, nil

@@ -15,11 +15,13 @@ import (
 	"strings"
 	"time"
 
+	"purerdma/test/microvm/arch"
 	"purerdma/test/microvm/wire"
 )
 
 // Options selects the commands and their environment.
 type Options struct {
+	Arch     *arch.Arch
 	Kernel   string // a series: 6.1, ...
 	Driver   string // rxe, siw or mlx5
 	Hosts    int    // number of RDMA devices, 2 of them connected by a wire

@@ -24,9 +24,9 @@ import (
 func getPackages(ctx context.Context, c *cache.Cache, o *Options) (string, error) {
 	names := slices.Sorted(slices.Values(o.Packages))
 	release := cmp.Or(o.Release, apt.HostRelease(), "bookworm")
-	key := hash(append([]string{release}, names...))
+	key := hash(append([]string{release + o.Arch.Suffix()}, names...))
 	dir, err := c.Get("packages", key, o.Refresh, func() (string, func(string) error, error) {
-		a, err := apt.Open(ctx, c.Path("apt", release), release, false, o.Refresh, o.Stderr)
+		a, err := apt.Open(ctx, c.Path("apt", release+o.Arch.Suffix()), o.Arch, release, false, o.Refresh, o.Stderr)
 		if err != nil {
 			return "", nil, err
 		}

@@ -105,12 +105,12 @@ func (p *parts) findAccel(o *Options, dir string) (string, error) {
 // testMachine creates a machine whose guest boots and exits.
 func (p *parts) testMachine(o *Options, dir string) (*qemu.Machine, error) {
 	m := &qemu.Machine{
-		Kernel: p.kernel.Image, Memory: 256, CPUs: o.CPUs,
+		Arch: o.Arch, Kernel: p.kernel.Image, Memory: 256, CPUs: o.CPUs,
 		Initrd:  filepath.Join(dir, "initrd-test"),
 		Console: filepath.Join(dir, "console-test"),
 		Append:  "quiet",
 	}
-	return m, writeInitrd(m.Initrd, p.image, &wire.Config{}, "")
+	return m, o.writeInitrd(m.Initrd, p.image, &wire.Config{}, "")
 }
 
 // tempDir creates the directory for the files of one run, and a lock on it. It removes the
@@ -208,9 +208,12 @@ func (o *Options) runVMs(ctx context.Context, p *parts, dir string, sig *relay) 
 	return 0, nil
 }
 
+// base lists packages that replace the machine's programs in a guest of another architecture.
+var base = []string{"bash", "coreutils", "dash", "iproute2"}
+
 // prepare gets all parts from the cache or from their sources.
 func prepare(ctx context.Context, o *Options) (*parts, error) {
-	series, err := kernel.Find(o.Kernel)
+	series, err := kernel.Find(o.Kernel, o.Arch)
 	if err != nil {
 		return nil, err
 	}
@@ -226,10 +229,10 @@ func prepare(ctx context.Context, o *Options) (*parts, error) {
 	if err := os.MkdirAll(p.logs, 0o755); err != nil {
 		return nil, err
 	}
-	if p.qemu, err = qemu.Get(ctx, c, driver.PCI, o.Refresh, o.Stderr); err != nil {
+	if p.qemu, err = qemu.Get(ctx, c, o.Arch, driver.PCI, o.Refresh, o.Stderr); err != nil {
 		return nil, err
 	}
-	src := kernel.Sources{Cache: c, Series: series, Refresh: o.Refresh, Progress: o.Stderr}
+	src := kernel.Sources{Cache: c, Series: series, Arch: o.Arch, Refresh: o.Refresh, Progress: o.Stderr}
 	if image := os.Getenv("RDMAVM_KERNEL"); image != "" {
 		p.kernel, err = kernel.Custom(image, os.Getenv("RDMAVM_MODULES"))
 	} else {
@@ -268,6 +271,9 @@ func prepare(ctx context.Context, o *Options) (*parts, error) {
 	}
 	for _, m := range paths {
 		p.modules = append(p.modules, kernel.Plain(m))
+	}
+	if !o.Arch.Native() {
+		o.Packages = slices.Concat(o.Packages, base)
 	}
 	if len(o.Packages) > 0 {
 		if p.packages, err = getPackages(ctx, c, o); err != nil {

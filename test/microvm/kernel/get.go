@@ -32,7 +32,7 @@ type Kernel struct {
 // Get returns the newest kernel of the series. It uses the cache unless src.Refresh is set.
 func Get(ctx context.Context, src Sources) (*Kernel, error) {
 	s := src.Series
-	dir, err := src.Cache.Get("kernel", s.Name, src.Refresh, func() (string, func(string) error, error) {
+	dir, err := src.Cache.Get("kernel"+src.Arch.Suffix(), s.Name, src.Refresh, func() (string, func(string) error, error) {
 		a, err := src.apt(ctx)
 		if err != nil {
 			return "", nil, err

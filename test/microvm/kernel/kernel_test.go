@@ -9,7 +9,10 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
+
+	"purerdma/test/microvm/arch"
 )
 
 func TestTable(t *testing.T) {
@@ -22,10 +25,17 @@ func TestTable(t *testing.T) {
 		{"6.12", "linux-image-6.12.117+deb13-amd64", "6.12.117+deb13-amd64"},
 		{"6.12", "linux-image-6.12.117+deb13-amd64-unsigned", ""},
 		{"6.12", "linux-image-6.12.x+deb13-amd64", ""},
+		{"6.12", "linux-image-6.12.117+deb13-arm64", "6.12.117+deb13-arm64"},
+		{"6.12", "linux-image-6.12.117+deb13-arm64-16k", ""},
+		{"6.12-16k", "linux-image-6.12.117+deb13-arm64-16k", "6.12.117+deb13-arm64-16k"},
 		{"6.12", "linux-image-6.1.0-56-amd64", ""},
 		{"7", "linux-binary-7.3.4+deb13-amd64", "7.3.4+deb13-amd64"},
 	} {
-		s, err := Find(tt.series)
+		on := arch.AMD64
+		if strings.Contains(tt.pkg, arch.ARM64.Name) {
+			on = arch.ARM64
+		}
+		s, err := Find(tt.series, on)
 		if err != nil {
 			t.Fatalf("Find: %v", err)
 		}
@@ -33,8 +43,11 @@ func TestTable(t *testing.T) {
 			t.Errorf("release(%s) = %q, %t, want %q", tt.pkg, release, ok, tt.release)
 		}
 	}
-	if _, err := Find("2.4"); err == nil {
+	if _, err := Find("2.4", arch.AMD64); err == nil {
 		t.Error("Find(2.4) = nil error")
+	}
+	if _, err := Find("6.12-16k", arch.AMD64); err == nil {
+		t.Error("Find(6.12-16k) for amd64 = nil error")
 	}
 	if _, err := FindDriver("mlx4"); err == nil {
 		t.Error("FindDriver(mlx4) = nil error")

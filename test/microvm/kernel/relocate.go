@@ -12,6 +12,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+
+	"purerdma/test/microvm/arch"
 )
 
 // relocate corrects the directories in the headers' makefile, which expects that the packages
@@ -27,7 +29,7 @@ func (t *tree) relocate(headers string) error {
 }
 
 // library is the directory of the libraries on a Debian system.
-const library = "usr/lib/x86_64-linux-gnu"
+var library = filepath.Join("usr/lib", arch.AMD64.Triplet)
 
 // wrapTools makes the build programs use the libraries of the tree. The machine's C library may
 // be too old for them, and other libraries may be missing.
@@ -36,23 +38,33 @@ func (t *tree) wrapTools() error {
 	if err != nil || len(dirs) != 1 {
 		return fmt.Errorf("%d directories of build programs, want one (%v)", len(dirs), err)
 	}
-	return filepath.WalkDir(dirs[0], func(p string, d fs.DirEntry, err error) error {
+	return wrapPrograms(dirs[0], filepath.Join(t.dir, library))
+}
+
+// wrapPrograms makes the programs below dir use the libraries in a directory. Other files than
+// programs, such as shared libraries, keep their form.
+func wrapPrograms(dir, libraries string) error {
+	return filepath.WalkDir(dir, func(p string, d fs.DirEntry, err error) error {
 		if err != nil || !d.Type().IsRegular() {
+			return err
+		}
+		st, err := d.Info()
+		if err != nil || st.Mode()&0o111 == 0 {
 			return err
 		}
 		if ok, err := isELF(p); err != nil || !ok {
 			return err
 		}
-		return t.wrap(p)
+		return wrap(p, libraries)
 	})
 }
 
-// wrap replaces a program by a script that starts it with the libraries of the tree. The script
+// wrap replaces a program by a script that starts it with the libraries in a directory. The script
 // sets the program's own path as its name, because some programs look for others in their
 // directory.
-func (t *tree) wrap(program string) error {
+func wrap(program, libraries string) error {
 	elf := program + ".elf"
-	script := fmt.Sprintf("#!/bin/sh\nexec %[1]s/ld-linux-x86-64.so.2 --library-path %[1]s --argv0 \"$0\" %[2]s \"$@\"\n", filepath.Join(t.dir, library), elf)
+	script := fmt.Sprintf("#!/bin/sh\nexec %[1]s/%[2]s --library-path %[1]s --argv0 \"$0\" %[3]s \"$@\"\n", libraries, arch.AMD64.Linker, elf)
 	return errors.Join(os.Rename(program, elf), os.WriteFile(program, []byte(script), 0o755))
 }
 

@@ -51,13 +51,22 @@ func prepareSIW(ctx context.Context, k *Kernel, s Sources) error {
 
 // buildSIW builds siw.ko in dst.
 func buildSIW(ctx context.Context, a *apt.Apt, headers, version, dst string, s Sources) error {
-	t := &tree{dir: filepath.Join(dst, "tree"), progress: s.Progress}
+	t := &tree{dir: filepath.Join(dst, "tree"), on: s.Arch, progress: s.Progress}
 	defer os.RemoveAll(t.dir)
 	source, err := sourcePackage(version)
 	if err != nil {
 		return err
 	}
-	if err := t.unpack(ctx, a, headers, source+"="+version); err != nil {
+	machine := a
+	if !s.Arch.Native() {
+		if machine, err = s.machineApt(ctx, s.Series.Release); err != nil {
+			return err
+		}
+		if err := t.unpackCompiler(ctx, machine); err != nil {
+			return err
+		}
+	}
+	if err := t.unpack(ctx, a, machine, headers, source+"="+version); err != nil {
 		return err
 	}
 	if err := t.extract(ctx, source, siwDir); err != nil {

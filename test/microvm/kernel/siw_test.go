@@ -11,6 +11,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"purerdma/test/microvm/arch"
 )
 
 func TestSourcePackage(t *testing.T) {
@@ -59,7 +61,7 @@ func TestMLX5Modules(t *testing.T) {
 		}
 	}
 	for series, want := range map[string]string{"6.1": "linux-image-1.2.3", "7": "linux-modules-1.2.3"} {
-		if s, err := Find(series); err != nil || s.modulesPackage("1.2.3") != want {
+		if s, err := Find(series, arch.AMD64); err != nil || s.modulesPackage("1.2.3") != want {
 			t.Errorf("modulesPackage of series %s = %s, %v, want %s", series, s.modulesPackage("1.2.3"), err, want)
 		}
 	}

@@ -10,15 +10,18 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"purerdma/test/microvm/arch"
 )
 
 // A Series is a kernel series for -kernel.
 type Series struct {
-	Name      string   // value of -kernel
-	Release   string   // the Debian release of the kernel.
-	Backports bool     // whether it is in the release's backports.
-	Image     string   // the package of vmlinuz, where each # is a number.
-	More      []string // name prefixes of further packages, before the release
+	Name      string     // value of -kernel
+	Release   string     // the Debian release of the kernel.
+	Backports bool       // whether it is in the release's backports.
+	Image     string     // the package of vmlinuz, where each # is a number and @ is the architecture.
+	Only      *arch.Arch // the only architecture with this series, or nil
+	More      []string   // name prefixes of further packages, before the release
 }
 
 const digits = "0123456789"
@@ -52,22 +55,27 @@ func (s Series) release(pkg string) (string, bool) {
 var table = []Series{
 	{
 		Name: "6.1", Release: "bookworm",
-		Image: "linux-image-6.1.#-#-amd64",
+		Image: "linux-image-6.1.#-#-@",
 	},
 	{
 		// The oldest series that package verbs supports (verbs.MinKernel).
 		Name: "5.10", Release: "bullseye",
-		Image: "linux-image-5.10.#-#-amd64",
+		Image: "linux-image-5.10.#-#-@",
 	},
 	{
 		Name: "6.12", Release: "trixie",
-		Image: "linux-image-6.12.#+deb13-amd64",
+		Image: "linux-image-6.12.#+deb13-@",
 	},
 	{
 		// linux-image of this series is empty and only depends on these packages.
 		Name: "7", Release: "trixie", Backports: true,
-		Image: "linux-binary-7.#.#+deb13-amd64",
+		Image: "linux-binary-7.#.#+deb13-@",
 		More:  []string{"linux-modules-", "linux-base-"},
+	},
+	{
+		// Pages of 16 KiB.
+		Name: "6.12-16k", Release: "trixie", Only: arch.ARM64,
+		Image: "linux-image-6.12.#+deb13-@-16k",
 	},
 }
 
@@ -98,17 +106,24 @@ var drivers = []Driver{
 	{Name: "mlx5", Modules: []string{"mlxfw", "mlx5_core", "mlx5_ib"}, PCI: true, prepare: prepareMLX5},
 }
 
-// Find returns the series with a name, or the default for "".
-func Find(name string) (Series, error) {
-	if name == "" {
-		return table[0], nil
-	}
+// Find returns the series with a name for an architecture, or the default for "".
+func Find(name string, on *arch.Arch) (Series, error) {
+	var some []Series
 	for _, s := range table {
+		if s.Only == nil || s.Only == on {
+			s.Image = strings.ReplaceAll(s.Image, "@", on.Name)
+			some = append(some, s)
+		}
+	}
+	if name == "" {
+		return some[0], nil
+	}
+	for _, s := range some {
 		if s.Name == name {
 			return s, nil
 		}
 	}
-	return Series{}, fmt.Errorf("-kernel %s: want %s (RDMAVM_KERNEL selects a custom kernel)", name, names(table, func(s Series) string { return s.Name }))
+	return Series{}, fmt.Errorf("-kernel %s: want %s (RDMAVM_KERNEL selects a custom kernel)", name, names(some, func(s Series) string { return s.Name }))
 }
 
 // FindDriver returns the driver with a name.

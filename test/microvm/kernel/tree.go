@@ -19,18 +19,21 @@ import (
 	"time"
 
 	"purerdma/test/microvm/apt"
+	"purerdma/test/microvm/arch"
 )
 
 // A tree is a directory for building modules. It contains a kernel's headers, its build
 // programs with their libraries, and source. The compiler and make are the machine's.
 type tree struct {
 	dir      string
+	on       *arch.Arch // architecture of the modules
 	progress io.Writer
 }
 
-// unpack fills the tree from the packages headers and source. It makes the headers usable
+// unpack fills the tree from the packages headers and source, and from the build programs of the
+// machine's architecture. It makes the headers usable
 // outside of /usr.
-func (t *tree) unpack(ctx context.Context, a *apt.Apt, headers, source string) error {
+func (t *tree) unpack(ctx context.Context, a, machine *apt.Apt, headers, source string) error {
 	deps, err := a.Depends(ctx, headers)
 	if err != nil {
 		return err
@@ -60,7 +63,7 @@ func (t *tree) unpack(ctx context.Context, a *apt.Apt, headers, source string) e
 	}
 	// The build programs need all their dependencies, because they belong to the kernel's
 	// Debian release, which may differ from the machine's.
-	if err := a.UnpackAll(ctx, t.dir, nil, deps[kbuild]); err != nil {
+	if err := machine.UnpackAll(ctx, t.dir, nil, deps[kbuild]); err != nil {
 		return err
 	}
 	return errors.Join(t.wrapTools(), t.relocate(headers))
@@ -84,9 +87,9 @@ func (t *tree) build(ctx context.Context, headers, dir string, vars ...string) (
 		// Use another compiler version than the kernel's build, which Debian's setting would
 		// require. Older versions do not have the option that the second variable disables.
 		// Debugging information would be most of the module.
-		"CC=gcc", "CONFIG_CC_HAS_MIN_FUNCTION_ALIGNMENT=", "CONFIG_DEBUG_INFO=", "CONFIG_DEBUG_INFO_BTF_MODULES=",
+		"CONFIG_CC_HAS_MIN_FUNCTION_ALIGNMENT=", "CONFIG_DEBUG_INFO=", "CONFIG_DEBUG_INFO_BTF_MODULES=",
 	}
-	if _, err := t.run(ctx, "make", append(args, vars...)...); err != nil {
+	if _, err := t.run(ctx, "make", slices.Concat(args, t.compiler(), vars)...); err != nil {
 		return "", err
 	}
 	files, _ := filepath.Glob(filepath.Join(dir, "*.ko"))

@@ -31,6 +31,9 @@ func (q *QEMU) Accel(c *cache.Cache, kernel string, progress io.Writer, test fun
 	case "kvm", "tcg":
 		return a, nil
 	case "", "auto":
+		if !q.Arch.Native() {
+			return "tcg", nil
+		}
 	default:
 		return "", fmt.Errorf("RDMAVM_ACCEL=%s: want kvm, tcg or auto", a)
 	}

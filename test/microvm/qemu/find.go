@@ -17,36 +17,38 @@ import (
 	"strings"
 
 	"purerdma/test/microvm/apt"
+	"purerdma/test/microvm/arch"
 	"purerdma/test/microvm/cache"
 )
 
-// Program is the name of the emulator.
-const Program = "qemu-system-x86_64"
+// machine is the architecture of the QEMU that Get downloads.
+var machine = arch.AMD64
 
 // A QEMU is an executable emulator.
 type QEMU struct {
 	argv []string // command, without the options of a VM
 	env  []string // in addition to the process's environment
 	ID   string   // changes when the program changes
+	Arch *arch.Arch
 }
 
-// Get returns the QEMU in RDMAVM_QEMU, or the QEMU on PATH, or one from Debian's packages.
+// Get returns a QEMU for machines of an architecture: the QEMU in RDMAVM_QEMU, or the QEMU on PATH, or one from Debian's packages.
 // Packages are unpacked in the cache and not installed. With vfioUser the QEMU must have
 // vfio-user-pci, which QEMU has since 10.1. Get then skips a QEMU on PATH without it.
-func Get(ctx context.Context, c *cache.Cache, vfioUser, refresh bool, progress io.Writer) (*QEMU, error) {
+func Get(ctx context.Context, c *cache.Cache, of *arch.Arch, vfioUser, refresh bool, progress io.Writer) (*QEMU, error) {
 	if p := os.Getenv("RDMAVM_QEMU"); p != "" {
 		path, err := exec.LookPath(p)
 		if err != nil {
 			return nil, fmt.Errorf("RDMAVM_QEMU=%s: %w", p, err)
 		}
-		q, err := installed(path)
+		q, err := installed(path, of)
 		if err == nil && vfioUser && !q.hasVFIOUser(ctx) {
 			err = fmt.Errorf("RDMAVM_QEMU=%s: no device %s (needs QEMU 10.1 or newer)", p, vfioUserPCI)
 		}
 		return q, err
 	}
-	if path, err := exec.LookPath(Program); err == nil {
-		q, err := installed(path)
+	if path, err := exec.LookPath(of.Emulator); err == nil {
+		q, err := installed(path, of)
 		if err != nil || !vfioUser || q.hasVFIOUser(ctx) {
 			return q, err
 		}
@@ -58,26 +60,26 @@ func Get(ctx context.Context, c *cache.Cache, vfioUser, refresh bool, progress i
 	if vfioUser {
 		src = source{release: "trixie", backports: true}
 	}
-	dir, err := c.Get("qemu", src.name(), refresh, func() (string, func(string) error, error) {
+	dir, err := c.Get("qemu"+of.Suffix(), src.name(), refresh, func() (string, func(string) error, error) {
 		a, err := src.open(ctx, c, refresh, progress)
 		if errors.Is(err, apt.ErrNotDebian) {
-			err = fmt.Errorf("%w (install %s from your distribution, in package qemu-system-x86, qemu-kvm or qemu-system-x86-core, or set RDMAVM_QEMU)", err, Program)
+			err = fmt.Errorf("%w (install %s from your distribution, or set RDMAVM_QEMU)", err, of.Emulator)
 		}
 		if err != nil {
 			return "", nil, err
 		}
-		version, err := a.Version(ctx, "qemu-system-x86")
+		version, err := a.Version(ctx, of.Package)
 		if err != nil {
 			return "", nil, err
 		}
 		return src.release + "_" + version, func(dst string) error {
-			return a.UnpackAll(ctx, dst, wanted, "qemu-system-x86")
+			return a.UnpackAll(ctx, dst, wanted, of.Package)
 		}, nil
 	})
 	if err != nil {
 		return nil, fmt.Errorf("get QEMU: %w", err)
 	}
-	return unpacked(dir)
+	return unpacked(dir, of)
 }
 
 // A source is a Debian suite with a package of QEMU.
@@ -95,7 +97,7 @@ func (s source) name() string {
 }
 
 func (s source) open(ctx context.Context, c *cache.Cache, refresh bool, progress io.Writer) (*apt.Apt, error) {
-	a, err := apt.Open(ctx, c.Path("apt", s.release), s.release, s.backports, refresh, progress)
+	a, err := apt.Open(ctx, c.Path("apt", s.release), machine, s.release, s.backports, refresh, progress)
 	if err == nil && s.backports {
 		a = a.From(s.name())
 	}
@@ -113,23 +115,23 @@ func (q *QEMU) hasVFIOUser(ctx context.Context) bool {
 }
 
 // installed returns a QEMU that finds its files itself.
-func installed(path string) (*QEMU, error) {
+func installed(path string, of *arch.Arch) (*QEMU, error) {
 	st, err := os.Stat(path)
 	if err != nil {
 		return nil, err
 	}
-	return &QEMU{argv: []string{path}, ID: fmt.Sprintf("%s %d %d", path, st.Size(), st.ModTime().UnixNano())}, nil
+	return &QEMU{Arch: of, argv: []string{path}, ID: fmt.Sprintf("%s %d %d", path, st.Size(), st.ModTime().UnixNano())}, nil
 }
 
 // unpacked returns the QEMU in dir. It runs with its own dynamic linker and libraries,
 // independently of the machine's.
-func unpacked(dir string) (*QEMU, error) {
-	const multiarch = "usr/lib/x86_64-linux-gnu"
-	lib := filepath.Join(dir, multiarch)
+func unpacked(dir string, of *arch.Arch) (*QEMU, error) {
+	lib := filepath.Join(dir, "usr/lib", machine.Triplet)
 	q := &QEMU{
+		Arch: of,
 		argv: []string{
-			filepath.Join(lib, "ld-linux-x86-64.so.2"), "--library-path", lib,
-			filepath.Join(dir, "usr/bin", Program),
+			filepath.Join(lib, machine.Linker), "--library-path", lib,
+			filepath.Join(dir, "usr/bin", of.Emulator),
 		},
 		env: []string{"QEMU_MODULE_DIR=" + filepath.Join(lib, "qemu")},
 		ID:  filepath.Base(dir),

@@ -15,11 +15,13 @@ import (
 	"syscall"
 	"time"
 
+	"purerdma/test/microvm/arch"
 	"purerdma/test/microvm/wire"
 )
 
 // A Machine describes the parts of a virtual machine.
 type Machine struct {
+	Arch    *arch.Arch
 	Accel   string // tcg or kvm
 	Kernel  string // vmlinuz
 	Initrd  string
@@ -51,27 +53,13 @@ type Net struct {
 
 // Args returns QEMU's arguments. The Port is file descriptor 3 of QEMU.
 func (m *Machine) Args() []string {
-	// The kernel's check of the IO-APIC's timer panics if the host is too busy to emulate ten
-	// ticks in time.
-	cpu, accel, params := "max", "tcg,thread=multi", oneProcessor+" no_timer_check "+hostClock(clockSource)
-	if m.Accel == "kvm" {
-		cpu, accel, params = "host", "kvm", ""
-	}
-	// Do not use the board microvm. It would boot a second faster, but occasionally a boot
-	// hangs before the kernel's first message.
-	board := "pc,vmport=off"
-	if len(m.VFIOUser) > 0 {
-		board = "q35,vmport=off,memory-backend=ram"
-	}
-	a := []string{
-		"-M", board, "-accel", accel, "-cpu", cpu,
+	a := append(m.board(),
 		"-smp", strconv.Itoa(m.CPUs), "-m", strconv.Itoa(m.Memory),
 		"-nodefaults", "-no-user-config", "-no-reboot", "-display", "none", "-monitor", "none",
 		"-kernel", m.Kernel, "-initrd", m.Initrd,
-		"-append", strings.Join(strings.Fields("console=ttyS0 panic=-1 oops=panic "+params+" "+m.Append), " "),
-		"-chardev", "file,id=console,path=" + escape(m.Console), "-serial", "chardev:console",
-		"-device", fmt.Sprintf("isa-debug-exit,iobase=%#x,iosize=4", wire.DebugExitPort),
-	}
+		"-append", strings.Join(strings.Fields("panic=-1 oops=panic "+m.params()+" "+m.Append), " "),
+		"-chardev", "file,id=console,path="+escape(m.Console), "-serial", "chardev:console",
+	)
 	if m.Port != nil {
 		a = append(a, "-device", "virtio-serial-pci,max_ports=2",
 			"-chardev", "socket,id=port,fd=3",
@@ -102,6 +90,51 @@ func (m *Machine) Args() []string {
 			"-device", "virtio-net-pci,netdev=net,romfile=,mac="+n.MAC)
 	}
 	return a
+}
+
+// board returns the arguments of the board, its processor and the accelerator.
+func (m *Machine) board() []string {
+	accel, memory := "tcg,thread=multi", ""
+	if m.Accel == "kvm" {
+		accel = "kvm"
+	}
+	if len(m.VFIOUser) > 0 {
+		memory = ",memory-backend=ram"
+	}
+	if m.Arch == arch.ARM64 {
+		// The processor has the page sizes of all of Debian's kernels, and atomic instructions.
+		cpu := "neoverse-n1"
+		if m.Accel == "kvm" {
+			cpu = "host"
+		}
+		return []string{"-M", "virt,gic-version=3" + memory, "-accel", accel, "-cpu", cpu,
+			"-semihosting-config", "enable=on,target=native,userspace=on"}
+	}
+	cpu := "max"
+	if m.Accel == "kvm" {
+		cpu = "host"
+	}
+	// Do not use the board microvm. It would boot a second faster, but occasionally a boot
+	// hangs before the kernel's first message.
+	board := "pc,vmport=off"
+	if len(m.VFIOUser) > 0 {
+		board = "q35,vmport=off"
+	}
+	return []string{"-M", board + memory, "-accel", accel, "-cpu", cpu,
+		"-device", fmt.Sprintf("isa-debug-exit,iobase=%#x,iosize=4", wire.DebugExitPort)}
+}
+
+// params returns the kernel's parameters for the board.
+func (m *Machine) params() string {
+	switch {
+	case m.Arch == arch.ARM64:
+		return "console=ttyAMA0"
+	case m.Accel == "kvm":
+		return "console=ttyS0"
+	}
+	// The kernel's check of the IO-APIC's timer panics if the host is too busy to emulate ten
+	// ticks in time.
+	return "console=ttyS0 " + oneProcessor + " no_timer_check " + hostClock(clockSource)
 }
 
 // answerLimit bounds QEMU's wait for an answer of a device's model. An access without an answer reads as ones,

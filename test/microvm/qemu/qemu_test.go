@@ -5,12 +5,16 @@
 package qemu
 
 import (
+	"errors"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+
+	"purerdma/test/microvm/arch"
 )
 
 func TestArgs(t *testing.T) {
@@ -25,7 +29,7 @@ func TestArgs(t *testing.T) {
 		"id=fs0,path=/d,,e,security_model=none,multidevs=remap,readonly=on",
 		"virtio-9p-pci,fsdev=fs8,mount_tag=t,addr=0x9.0,multifunction=on",
 		"local.path=/a,remote.type=unix,remote.path=/b",
-		"tcg,thread=multi", "console=ttyS0 panic=-1 oops=panic maxcpus=1 ", "no_timer_check", " quiet -",
+		"tcg,thread=multi", "panic=-1 oops=panic console=ttyS0 maxcpus=1 ", "no_timer_check", " quiet -",
 	} {
 		if !strings.Contains(got, want) {
 			t.Errorf("Args lack %q: %s", want, got)
@@ -56,6 +60,27 @@ func TestHostClock(t *testing.T) {
 	}
 }
 
+// TestARM64 checks the board of arm64, and that only an emulation runs it here.
+func TestARM64(t *testing.T) {
+	if arch.ARM64.Native() {
+		t.Skip("this machine is arm64")
+	}
+	got := strings.Join((&Machine{Arch: arch.ARM64, Accel: "tcg", Memory: 512, VFIOUser: []string{"/s"}}).Args(), " ")
+	for _, want := range []string{"-M virt,gic-version=3,memory-backend=ram", "userspace=on", "console=ttyAMA0"} {
+		if !strings.Contains(got, want) {
+			t.Errorf("Args of arm64 = %s, want %q in it", got, want)
+		}
+	}
+	if strings.Contains(got, "isa-debug-exit") || strings.Contains(got, "maxcpus") {
+		t.Errorf("Args of arm64 = %s, want no part of amd64", got)
+	}
+	t.Setenv("RDMAVM_ACCEL", "")
+	boot := func() (*Machine, error) { return nil, errors.New("no boot was expected") }
+	if a, err := (&QEMU{Arch: arch.ARM64}).Accel(nil, "6.1", io.Discard, boot); a != "tcg" || err != nil {
+		t.Errorf("Accel of arm64 = %q, %v, want tcg", a, err)
+	}
+}
+
 // TestVFIOUser checks that the memory is shared, without which the device's model could not
 // access it, and that each device has a port of PCI Express.
 func TestVFIOUser(t *testing.T) {
@@ -82,7 +107,7 @@ func TestHasVFIOUser(t *testing.T) {
 		`[ "$1 $2" = "-device vfio-user-pci,help" ]`: true,
 		"exit 1": false,
 	} {
-		q := &QEMU{argv: []string{sh, "-c", script, "qemu"}}
+		q := &QEMU{Arch: arch.AMD64, argv: []string{sh, "-c", script, "qemu"}}
 		if q.hasVFIOUser(t.Context()) != want {
 			t.Errorf("hasVFIOUser of %s = %v, want %v", script, !want, want)
 		}
@@ -95,7 +120,7 @@ func TestStatus(t *testing.T) {
 	if err != nil {
 		t.Skip(err)
 	}
-	q := &QEMU{argv: []string{sh, "-c", "echo said; exit 85"}}
+	q := &QEMU{Arch: arch.AMD64, argv: []string{sh, "-c", "echo said; exit 85"}}
 	p, err := q.Start(&Machine{})
 	if err != nil {
 		t.Fatalf("q.Start: %v", err)
