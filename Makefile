@@ -38,7 +38,7 @@ BTF_MODULES ?= $(or $(RDMAVM_CACHE),$(HOME)/.cache/rdmavm)/kernel
 SOAK    ?= 10m
 SOAK_KERNELS ?= 6.1 7
 
-.PHONY: faults help build test test-two-vms test-ci test-all unit matrix test-mlx5 matrix-mlx5 diff-mlx5 soak race race-host test-arm64 lint prose cross fuzz abi api litmus module release vulncheck docs addrinfo oracle oracle-vectors mutate mutate-mlx5 demo bench bench-mlx5 clean FORCE
+.PHONY: faults help build test test-two-vms test-ci test-all unit matrix test-mlx5 matrix-mlx5 matrix-arm64 diff-mlx5 soak race race-host test-arm64 lint prose cross fuzz abi api litmus module release vulncheck docs addrinfo oracle oracle-vectors mutate mutate-mlx5 demo bench bench-mlx5 clean FORCE
 .DEFAULT_GOAL := help
 
 help: ## show this
@@ -200,6 +200,27 @@ MATRIX_MLX5_ROWS = $(foreach k,$(KERNELS),-- $(call VM,$(k),mlx5) -skip '$(NO_KE
 
 matrix-mlx5: $(TOOLS) compiler ## run all tests that need RDMA on a software ConnectX, on each kernel of KERNELS, rdma-core and ours between two VMs, and rdma-core of NEWER
 	@$(RUN) $(MATRIX_MLX5_ROWS)
+
+# Tests in a virtual machine of arm64, by emulation: connections, verbs, the data paths and streams, and
+# the demonstration. One kernel has pages of 16 KiB.
+ARM64_TESTS   := ./cm ./verbs ./pool ./provider/... ./stream
+ARM64_DRIVERS := 6.1/rxe 6.1/siw 6.12-16k/rxe 7/rxe
+ARM64_CMDS    := $(patsubst bin/%,bin/linux-arm64/%,$(filter-out $(RDMAVM),$(CMDS))) bin/linux-arm64/demo
+# The virtual machine with the kernel and the driver $(1).
+ARM64_VM       = -arch arm64 -kernel $(firstword $(subst /, ,$(1))) -driver $(lastword $(subst /, ,$(1)))
+MATRIX_ARM64_ROWS = $(foreach r,$(ARM64_DRIVERS),-- -vm "$(call ARM64_VM,$(r))" -name 'arm64, Linux $(subst /,$(comma) ,$(r))' -env GOARCH=arm64 -exec $(CURDIR)/bin/arm64 -rping bin/linux-arm64/rping \
+	-skip '$(NO_KERNEL)|$(LARGE)' -timeout 20m -estimate 10m $(ARM64_TESTS)) \
+	-- -check -name 'arm64: the demonstration' -estimate 2m $(RDMAVM) $(call ARM64_VM,$(firstword $(ARM64_DRIVERS))) -hosts 2 -packages $(PEERS) bin/linux-arm64/demo -rping bin/linux-arm64/rping
+comma := ,
+
+bin/rdmavm-arm64: FORCE
+	$(QUIET)GOARCH=arm64 $(GO) build -trimpath -ldflags '-s -w' -o $@ ./cmd/rdmavm
+
+bin/linux-arm64/%: FORCE
+	$(QUIET)GOARCH=arm64 $(GO) build -trimpath -ldflags '-s -w' -o $@ ./$(firstword $(wildcard cmd/$* test/$*))
+
+matrix-arm64: $(TOOLS) bin/rdmavm-arm64 $(ARM64_CMDS) ## run the tests of cm, verbs, the providers and stream, and the demonstration, in virtual machines of arm64
+	@$(RUN) $(MATRIX_ARM64_ROWS)
 
 test-all: $(TOOLS) compiler race-programs ## run all tests: those of test, test-ci, matrix, matrix-mlx5 and race (several hours)
 	@$(RUN) -- $(TEST_ROWS) -- $(CI_ROWS) -- $(REST_ROWS) $(MATRIX_ROWS) $(MATRIX_MLX5_ROWS) -- $(RACE_VM_ROW)

@@ -77,6 +77,7 @@ func build(ctx context.Context, rows []*row) error {
 	type kind struct {
 		dir, bins string
 		race      bool
+		env       string
 	}
 	packages := map[kind][]string{}
 	have := map[string][]string{} // tests by program
@@ -96,7 +97,7 @@ func build(ctx context.Context, rows []*row) error {
 				return err
 			}
 			of[r] = append(of[r], pkgs...)
-			k := kind{m.dir, bins, r.race}
+			k := kind{m.dir, bins, r.race, r.env}
 			for _, p := range pkgs {
 				if !slices.Contains(packages[k], p.ImportPath) {
 					packages[k] = append(packages[k], p.ImportPath)
@@ -110,9 +111,9 @@ func build(ctx context.Context, rows []*row) error {
 			args = append(args, "-race")
 		}
 		cmd := exec.CommandContext(ctx, "go", append(args, paths...)...)
-		cmd.Dir = k.dir
+		cmd.Dir, cmd.Env = k.dir, append(os.Environ(), strings.Fields(k.env)...)
 		if k.race {
-			cmd.Env = append(os.Environ(), "CGO_ENABLED=1")
+			cmd.Env = append(cmd.Env, "CGO_ENABLED=1")
 		}
 		if out, err := cmd.CombinedOutput(); err != nil {
 			return fmt.Errorf("build the tests: %w\n%s", err, out)
@@ -127,7 +128,7 @@ func build(ctx context.Context, rows []*row) error {
 			bin := filepath.Join(bins, path.Base(p.ImportPath)+".test")
 			dir := strings.TrimPrefix(p.ImportPath, "purerdma/")
 			if have[bin] == nil {
-				if have[bin], err = testsOf(ctx, bin); err != nil {
+				if have[bin], err = r.testsOf(ctx, bin); err != nil {
 					return err
 				}
 				if err := checkSkips(have[bin], dir); err != nil {
@@ -143,7 +144,7 @@ func build(ctx context.Context, rows []*row) error {
 			if args[0], err = filepath.Abs(args[0]); err != nil {
 				return err
 			}
-			tests, err := testsOf(ctx, args[0])
+			tests, err := r.testsOf(ctx, args[0])
 			if err != nil {
 				return err
 			}
@@ -160,6 +161,9 @@ func (r *row) binDir() (string, error) {
 	dir := r.bins
 	if r.race {
 		dir += "-race"
+	}
+	if r.env != "" {
+		dir += "-" + strings.NewReplacer(" ", "-", "=", "-").Replace(r.env)
 	}
 	return filepath.Abs(dir)
 }
@@ -215,8 +219,9 @@ func matches(pattern, name string, parts bool) bool {
 }
 
 // testsOf returns the names of a test program's tests.
-func testsOf(ctx context.Context, bin string) ([]string, error) {
-	out, err := exec.CommandContext(ctx, bin, "-test.list", "^Test|^Example").Output()
+func (r *row) testsOf(ctx context.Context, bin string) ([]string, error) {
+	args := append(strings.Fields(r.exec), bin, "-test.list", "^Test|^Example")
+	out, err := exec.CommandContext(ctx, args[0], args[1:]...).Output()
 	if err != nil {
 		return nil, fmt.Errorf("%s -test.list: %w", bin, err)
 	}

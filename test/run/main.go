@@ -70,8 +70,8 @@ func (r *row) flags() *flag.FlagSet {
 	fs.StringVar(&r.args, "args", r.args, "more `flags` for the tests, separated by spaces")
 	fs.StringVar(&r.vmFlags, "vm", r.vmFlags, "more `flags` for rdmavm, separated by spaces")
 	fs.StringVar(&r.also, "also", r.also, "another test `program` for the machine, with its flags, separated by spaces")
-	fs.StringVar(&r.env, "env", r.env, "`variables` for go test on this machine, separated by spaces")
-	fs.StringVar(&r.exec, "exec", r.exec, "`program` that go test on this machine starts the tests with")
+	fs.StringVar(&r.env, "env", r.env, "`variables` for the go command, separated by spaces")
+	fs.StringVar(&r.exec, "exec", r.exec, "`program` that starts tests on this machine")
 	fs.DurationVar(&r.estimate, "estimate", r.estimate, "how `long` the row takes on two processors that do nothing else")
 	fs.BoolVar(&r.verbose, "v", r.verbose, "show the whole output of all tests")
 	return fs
@@ -111,7 +111,12 @@ func parse(args []string) []*row {
 }
 
 func (r *row) driver() string { return flagValue(strings.Fields(r.vmFlags), "driver", "rxe") }
-func (r *row) kernel() string { return flagValue(strings.Fields(r.vmFlags), "kernel", "6.1") }
+
+// kernel returns the series of the row's kernel, without its page size.
+func (r *row) kernel() string {
+	series, _, _ := strings.Cut(flagValue(strings.Fields(r.vmFlags), "kernel", "6.1"), "-")
+	return series
+}
 
 // inVM reports whether the row needs a virtual machine.
 func (r *row) inVM() bool { return !r.host && !r.check }

@@ -56,9 +56,9 @@ func TestCheckSkips(t *testing.T) {
 	if err != nil {
 		t.Fatalf("os.Executable: %v", err)
 	}
-	have, err := testsOf(t.Context(), self)
+	have, err := (&row{}).testsOf(t.Context(), self)
 	if err != nil {
-		t.Fatalf("testsOf: %v", err)
+		t.Fatalf("row.testsOf: %v", err)
 	}
 	defer func(old []knownSkip) { knownSkips = old }(knownSkips)
 	knownSkips = []knownSkip{{pkg: "test/run", tests: "TestCheck.* TestLines/sub"}}
