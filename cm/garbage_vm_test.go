@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -106,6 +107,7 @@ func TestGarbageInRequestsAndAnswers(t *testing.T) {
 			}
 		}()
 	}()
+	var arrived, lost atomic.Int32 // rejections with private data, and without it
 	connect := func(sent, back []byte, refuse bool) error {
 		wanted.Store(string(arrives(sent, 56)), answer{back, refuse})
 		p := cm.ConnParam{PrivateData: sent}
@@ -117,6 +119,11 @@ func TestGarbageInRequestsAndAnswers(t *testing.T) {
 			if !errors.As(err, &rej) {
 				return fmt.Errorf("Dial of a refusing server = %v, want a RejectError", err)
 			}
+			if iwarp() && len(back) > 0 && len(rej.PrivateData) == 0 {
+				lost.Add(1) // the end of the TCP connection was handled first (docs/reference/driver-faults.md)
+				return nil
+			}
+			arrived.Add(1)
 			return same("the rejection", rej.PrivateData, refuses(back, 148))
 		}
 		if err != nil {
@@ -133,6 +140,9 @@ func TestGarbageInRequestsAndAnswers(t *testing.T) {
 	}
 	if err := eachLength(rejects, func(n int) error { return connect(vmtest.Garbage(20), vmtest.Garbage(n), true) }); err != nil {
 		t.Errorf("rejections: %v", err)
+	}
+	if arrived.Load() <= lost.Load() {
+		t.Errorf("rejections with private data = %d, without = %d, want more with it", arrived.Load(), lost.Load())
 	}
 	ln.Close()
 	if err := <-served; err != nil {

@@ -6,10 +6,13 @@ package cm_test
 
 import (
 	"encoding/binary"
+	"errors"
 	"io"
 	"net"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"purerdma/cm"
 	"purerdma/internal/vmtest"
@@ -19,25 +22,97 @@ import (
 // mpaListener accepts iWARP connections. It is a peer on a plain TCP socket (RFC 5044, 7.1).
 type mpaListener struct{ net.Listener }
 
-// accept answers a connection request with its own parameters and private data. It returns the
-// connection, on which the RDMAP frames follow.
-func (l mpaListener) accept() (net.Conn, error) {
-	conn, err := l.Accept()
+// mpaRejected is the flag of a rejection in byte 16 of an answer.
+const mpaRejected = 0x20
+
+// request accepts a connection. It returns an answer to the request, with the parameters and the private
+// data of the request.
+func (l mpaListener) request() (conn *net.TCPConn, answer []byte, err error) {
+	accepted, err := l.Accept()
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
+	conn = accepted.(*net.TCPConn)
 	conn.SetDeadline(time.Now().Add(10 * time.Second))
 	frame := make([]byte, 20)
 	if _, err := io.ReadFull(conn, frame); err != nil {
-		return conn, err
+		return conn, nil, err
 	}
 	data := make([]byte, binary.BigEndian.Uint16(frame[18:]))
 	if _, err := io.ReadFull(conn, data); err != nil {
-		return conn, err
+		return conn, nil, err
 	}
 	copy(frame, "MPA ID Rep Frame")
-	_, err = conn.Write(append(frame, data...))
+	return conn, append(frame, data...), nil
+}
+
+// accept answers a connection request. It returns the connection, on which the RDMAP frames follow.
+func (l mpaListener) accept() (net.Conn, error) {
+	conn, answer, err := l.request()
+	if conn == nil {
+		return nil, err
+	}
+	if err == nil {
+		_, err = conn.Write(answer)
+	}
 	return conn, err
+}
+
+// TestIWARPRejectionWithEnd has a peer that sends a rejection and the end of the TCP connection in one
+// segment. siw handles the end first and reports a rejection without private data
+// (docs/reference/driver-faults.md). With the end in a segment of its own the private data arrives.
+func TestIWARPRejectionWithEnd(t *testing.T) {
+	hosts := vmtest.Hosts(t, 2)
+	vmtest.NoLeaks(t)
+	tcp, err := net.Listen("tcp", net.JoinHostPort(hosts[0].IPv4.String(), "0"))
+	if err != nil {
+		t.Fatalf("net.Listen: %v", err)
+	}
+	defer tcp.Close()
+	reject := func(one bool) error {
+		conn, answer, err := mpaListener{tcp}.request()
+		if conn != nil {
+			defer conn.Close()
+		}
+		if err != nil {
+			return err
+		}
+		raw, err := conn.SyscallConn()
+		if err != nil {
+			return err
+		}
+		answer[16] |= mpaRejected
+		if one { // the kernel keeps the answer until it has the end
+			if cerr := raw.Control(func(fd uintptr) { err = unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_CORK, 1) }); cerr != nil || err != nil {
+				return errors.Join(cerr, err)
+			}
+		}
+		if _, err := conn.Write(answer); err != nil {
+			return err
+		}
+		if one {
+			return conn.CloseWrite()
+		}
+		_, err = io.Copy(io.Discard, conn) // until the client has the rejection
+		return err
+	}
+	d := cm.Dialer{LocalAddr: mustParse(at(hosts[1].IPv4, 0)), Param: &cm.ConnParam{PrivateData: []byte("no room")}}
+	for _, c := range []struct {
+		name string
+		one  bool
+		want string
+	}{{"two segments", false, "no room"}, {"one segment", true, ""}} {
+		answered := make(chan error, 1)
+		go func() { answered <- reject(c.one) }()
+		_, err := d.Dial(within(t, 20*time.Second), "tcp", tcp.Addr().String())
+		var rej *cm.RejectError
+		if !errors.As(err, &rej) || string(rej.PrivateData) != c.want {
+			t.Errorf("Dial, rejection in %s = %v, want a RejectError with private data %q", c.name, err, c.want)
+		}
+		if err := <-answered; err != nil {
+			t.Errorf("rejection in %s: %v", c.name, err)
+		}
+	}
 }
 
 // rdmapOpcode reads one frame and returns its RDMAP opcode (RFC 5040, 4.3).
