@@ -204,7 +204,7 @@ matrix-mlx5: $(TOOLS) compiler ## run all tests that need RDMA on a software Con
 # Tests in a virtual machine of arm64, by emulation: connections, verbs, the data paths and streams, and
 # the demonstration. One kernel has pages of 16 KiB.
 ARM64_TESTS   := ./cm ./verbs ./pool ./provider/... ./stream
-ARM64_DRIVERS := 6.1/rxe 6.1/siw 6.12-16k/rxe 7/rxe
+ARM64_DRIVERS := 6.1/rxe 6.1/siw 6.12-16k/rxe 7/rxe 7/mlx5
 ARM64_CMDS    := $(patsubst bin/%,bin/linux-arm64/%,$(filter-out $(RDMAVM),$(CMDS))) bin/linux-arm64/demo
 # The virtual machine with the kernel and the driver $(1).
 ARM64_VM       = -arch arm64 -kernel $(firstword $(subst /, ,$(1))) -driver $(lastword $(subst /, ,$(1)))
