@@ -174,8 +174,9 @@ func (d *Device) takePages(n int, out []byte) error {
 	return nil
 }
 
-// boardID identifies the kind of the card. Drivers call it PSID.
-const boardID = "MT_0000000012"
+// boardID identifies the kind of the card. Drivers call it PSID. No card has this one, so that reports do not take the
+// model for a card.
+const boardID = "PURERDMA_MODEL"
 
 func queryAdapter(_ *Device, _, out []byte) error {
 	prm.Adapter.IEEEVendorID.Set(out, 0x2c9)
