@@ -5,7 +5,7 @@ GO      ?= go
 export CGO_ENABLED ?= 0
 
 RDMAVM  := bin/rdmavm
-CMDS    := $(addprefix bin/,rping rstream riostream rcopy ucmatose rdma_client rdma_server cmtime udaddy mckey rdmadoctor rdmaperf rdmavm \
+CMDS    := $(addprefix bin/,rping rstream riostream rcopy ucmatose rdma_client rdma_server cmtime udaddy mckey rdmadoctor rdmahw rdmaperf rdmavm \
            ibv_rc_pingpong ibv_uc_pingpong ibv_ud_pingpong ibv_srq_pingpong ibv_devinfo ibv_asyncwatch)
 # Where make demo runs: vm or host.
 WHERE   ?= vm

@@ -72,8 +72,11 @@ var rules = map[string]rule{
 	"uverbs/uverbstest":      {ours: []string{"abi", "internal/fakeuverbs", "internal/mem", "internal/ring", "uverbs"}},
 
 	// The micro-VM is a separate program. It shares nothing with the library.
-	"cmd/rdmadoctor": {ours: []string{"cmd/internal/tool", "cmd/internal/version", "rdmanl", "ucma", "uverbs", "verbs"}, xsys: true},
-	"cmd/rdmavm":     {ours: []string{"cmd/internal/version", "test/microvm/..."}, xsys: true},
+	"cmd/rdmadoctor":       {ours: []string{"cmd/internal/tool", "cmd/internal/version", "rdmanl", "ucma", "uverbs", "verbs"}, xsys: true},
+	"cmd/rdmahw":           {ours: []string{"cmd/internal/hwcheck", "cmd/internal/tool", "cmd/internal/version", "internal/hwreport", "verbs"}},
+	"cmd/internal/hwcheck": {ours: []string{"cm", "internal/hwreport", "oob", "uverbs", "verbs"}},
+	"internal/hwreport":    {},
+	"cmd/rdmavm":           {ours: []string{"cmd/internal/version", "test/microvm/..."}, xsys: true},
 	// A device model for the project's tests and for users' tests.
 	"test/connectx":                  {ours: []string{"test/connectx/prm"}, unsafe: []string{"word.go", "poll.go"}},
 	"test/connectx/prm":              {},

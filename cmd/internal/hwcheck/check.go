@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package hwcheck holds the checks of rdmahw. Each check uses a device through the public
+// packages of the module, as a program would, and compares the results with the specification.
+//
+// A check has two ends. The near end is in the process of the check. The far end is in this
+// process by default, so that the port sends to itself, or in the process of a peer. The check
+// controls the far end by remote procedure calls in both cases.
+package hwcheck
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"strings"
+	"sync"
+	"time"
+
+	"purerdma/internal/hwreport"
+	"purerdma/verbs"
+)
+
+// Check is one check of a device.
+type Check struct {
+	ID    string // lower case letters, digits and dashes
+	Title string // description for reports
+	// Limit is the time after which a watchdog ends the check. It is generous, because a slow
+	// machine must not fail.
+	Limit time.Duration
+	// needs returns the unmet precondition, or "". nil means none.
+	needs func(*trial) string
+	do    func(*trial)
+}
+
+// defaultLimit is the Limit of most checks.
+const defaultLimit = 2 * time.Minute
+
+// All returns the checks in the order of a run.
+func All() []Check {
+	var all []Check
+	for _, group := range [][]Check{dataChecks, listChecks, queueChecks} {
+		all = append(all, group...)
+	}
+	for i := range all {
+		if all[i].Limit == 0 {
+			all[i].Limit = defaultLimit
+		}
+	}
+	return all
+}
+
+// Find returns the check with an ID.
+func Find(id string) (Check, bool) {
+	for _, c := range All() {
+		if c.ID == id {
+			return c, true
+		}
+	}
+	return Check{}, false
+}
+
+// Run runs the check on a target and returns its result. It does not return before the check
+// ends. The caller needs a watchdog.
+func (c *Check) Run(ctx context.Context, target *Target) hwreport.Result {
+	began := time.Now()
+	t := &trial{ctx: ctx, target: target, status: hwreport.Pass}
+	ended := make(chan struct{})
+	go func() { // fatal ends this goroutine
+		defer close(ended)
+		t.run(c)
+	}()
+	<-ended
+	return hwreport.Result{
+		ID: c.ID, Title: c.Title, Status: t.status, Reason: t.reason, Seconds: time.Since(began).Seconds(),
+		Evidence: t.evidence, Counters: t.counters,
+	}
+}
+
+// trial is one run of a check.
+type trial struct {
+	ctx      context.Context
+	target   *Target
+	dev      *verbs.Device
+	features verbs.Features
+	attr     *verbs.DeviceAttr
+	peer     *peer
+
+	status   hwreport.Status
+	reason   string
+	counters map[string]int64
+
+	mu       sync.Mutex
+	evidence []string
+	cleanups []func()
+}
+
+func (t *trial) run(c *Check) {
+	defer t.cleanUp()
+	dev, err := t.target.Host.Open(t.target.Device)
+	if missing, ok := errors.AsType[*verbs.NoProviderError](err); ok {
+		t.end(hwreport.Skip, missing.Error())
+	}
+	t.must("open the device", err)
+	t.later(func() error { return dev.Close() })
+	t.dev, t.features, t.attr = dev, dev.Features(), dev.Attr()
+	if c.needs != nil {
+		if reason := c.needs(t); reason != "" {
+			t.end(hwreport.Skip, reason)
+		}
+	}
+	t.peer, err = t.target.connectPeer(t.ctx)
+	t.must("connect to the far end", err)
+	t.later(t.peer.close)
+	before := t.portCounters()
+	defer func() { t.counters = changes(before, t.portCounters()) }()
+	c.do(t)
+}
+
+// cleanUp closes the objects of the check. A failure to close an object fails a check that passed.
+func (t *trial) cleanUp() {
+	for len(t.cleanups) > 0 {
+		last := len(t.cleanups) - 1
+		f := t.cleanups[last]
+		t.cleanups = t.cleanups[:last]
+		f()
+	}
+}
+
+// later closes an object at the end of the check.
+func (t *trial) later(close func() error) {
+	t.cleanups = append(t.cleanups, func() {
+		if err := close(); err != nil && t.status == hwreport.Pass {
+			t.status, t.reason = hwreport.Fail, fmt.Sprintf("clean up: %v", err)
+		}
+	})
+}
+
+// end ends the check. Only the goroutine of the check may call it.
+func (t *trial) end(s hwreport.Status, reason string) {
+	t.status, t.reason = s, reason
+	runtime.Goexit()
+}
+
+// fail ends the check with FAIL.
+func (t *trial) fail(format string, args ...any) {
+	t.end(hwreport.Fail, fmt.Sprintf(format, args...))
+}
+
+// must ends the check with FAIL if err is not nil.
+func (t *trial) must(what string, err error) {
+	if err != nil {
+		t.fail("%s: %v", what, err)
+	}
+}
+
+// note adds a line to the evidence. Any goroutine may call it.
+func (t *trial) note(format string, args ...any) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.evidence = append(t.evidence, fmt.Sprintf(format, args...))
+}
+
+// portCounters returns the device's own counters, or nil if it has none.
+func (t *trial) portCounters() map[string]uint64 {
+	c, err := t.dev.PortCounters(t.target.Port)
+	if err != nil {
+		return nil
+	}
+	return c
+}
+
+// changes returns the counters that differ.
+func changes(before, after map[string]uint64) map[string]int64 {
+	changed := map[string]int64{}
+	for name, n := range after {
+		if d := int64(n - before[name]); d != 0 {
+			changed[strings.TrimSpace(name)] = d
+		}
+	}
+	if len(changed) == 0 {
+		return nil
+	}
+	return changed
+}

@@ -1,0 +1,263 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package hwcheck
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"purerdma/cm"
+	"purerdma/oob"
+	"purerdma/verbs"
+)
+
+// patience bounds the wait for a completion that the device owes. A device that needs longer is broken.
+const patience = 20 * time.Second
+
+// Config configures both ends of a connection.
+type Config struct {
+	Type      verbs.QPType
+	Cap       verbs.QPCap
+	SignalAll bool
+	// Memory is the size of an end's memory in bytes. 0 means 64 KiB.
+	Memory int
+	// CQEntries is the size of the two CQs. 0 means room for the queues.
+	CQEntries int
+	// SRQ is the number of receives of a shared receive queue. 0 means none.
+	SRQ int
+	// NoScatter forbids the device to put received data into completions.
+	NoScatter bool
+	// RetryCount and RNRRetryCount are as in cm.ConnParam. 0 means the defaults.
+	RetryCount, RNRRetryCount int
+	AckTimeout                time.Duration
+	MTU                       verbs.MTU // 0 means the highest common MTU
+	// Share is 1 + the number of a far end. Both ends use the memory and the queues of the
+	// connection with that far end, except for the QP. 0 means objects of their own.
+	Share int
+}
+
+func (c *Config) fill() {
+	if c.Type == 0 {
+		c.Type = verbs.RC
+	}
+	if c.Memory == 0 {
+		c.Memory = 64 << 10
+	}
+	if c.Cap.SendWR == 0 {
+		c.Cap.SendWR = 64
+	}
+	if c.Cap.RecvWR == 0 {
+		c.Cap.RecvWR = 64
+	}
+}
+
+// rdAtomic is the number of READs and atomics in flight. Every device supports it.
+const rdAtomic = 1
+
+// end is one end of a connection. The fields are set when the end is built.
+type end struct {
+	target *Target
+	cfg    Config
+	share  *end // of Config.Share
+	dev    *verbs.Device
+	pd     *verbs.PD
+	// The CQs are separate so that waits for sends and receives do not mix.
+	sendCQ, recvCQ *verbs.CQ
+	srq            *verbs.SRQ
+	qp             *verbs.QP
+	mr             *verbs.MR
+	path           oob.Path
+	own            oob.Address
+	ah             *verbs.AH // destination of datagrams
+	remote         oob.Address
+	conn           *cm.Conn // on iWARP
+	closers        []func() error
+}
+
+func (e *end) later(close func() error) { e.closers = append(e.closers, close) }
+
+// close closes the objects of the end in reverse order.
+func (e *end) close() error {
+	var errs []error
+	for len(e.closers) > 0 {
+		last := len(e.closers) - 1
+		errs = append(errs, e.closers[last]())
+		e.closers = e.closers[:last]
+	}
+	return errors.Join(errs...)
+}
+
+// rights returns the rights of the memory of an end.
+func rights(dev *verbs.Device) verbs.Access {
+	a := verbs.LocalWrite | verbs.RemoteWrite | verbs.RemoteRead
+	if dev.Features().Atomics {
+		a |= verbs.RemoteAtomic
+	}
+	if dev.Features().MWType1 || dev.Features().MWType2 {
+		a |= verbs.MWBind
+	}
+	return a
+}
+
+// build creates the objects of an end on a device.
+func (e *end) build(dev *verbs.Device) (err error) {
+	e.cfg.fill()
+	e.dev = dev
+	if s := e.share; s != nil {
+		e.pd, e.sendCQ, e.recvCQ, e.srq, e.mr = s.pd, s.sendCQ, s.recvCQ, s.srq, s.mr
+	} else if err := e.buildShared(); err != nil {
+		return err
+	}
+	if e.qp, err = e.newQP(); err != nil {
+		return err
+	}
+	e.later(e.qp.Close)
+	return nil
+}
+
+// buildShared creates the objects that several QPs can share.
+func (e *end) buildShared() (err error) {
+	if e.pd, err = e.dev.AllocPD(); err != nil {
+		return err
+	}
+	e.later(e.pd.Close)
+	if e.sendCQ, err = e.newCQ(e.cfg.Cap.SendWR); err != nil {
+		return err
+	}
+	if e.recvCQ, err = e.newCQ(max(e.cfg.Cap.RecvWR, e.cfg.SRQ)); err != nil {
+		return err
+	}
+	if e.cfg.SRQ > 0 {
+		if e.srq, err = e.pd.CreateSRQ(verbs.SRQConfig{MaxWR: e.cfg.SRQ}); err != nil {
+			return err
+		}
+		e.later(e.srq.Close)
+	}
+	if e.mr, err = e.pd.Alloc(e.cfg.Memory, rights(e.dev)); err != nil {
+		return err
+	}
+	e.later(e.mr.Close)
+	return nil
+}
+
+func (e *end) newCQ(room int) (*verbs.CQ, error) {
+	cq, err := e.dev.CreateCQ(verbs.CQConfig{Entries: max(e.cfg.CQEntries, room)})
+	if err == nil {
+		e.later(cq.Close)
+	}
+	return cq, err
+}
+
+// newQP creates a QP with the end's configuration. The caller closes it.
+func (e *end) newQP() (*verbs.QP, error) {
+	return e.pd.CreateQP(verbs.QPConfig{
+		Type: e.cfg.Type, SendCQ: e.sendCQ, RecvCQ: e.recvCQ, SRQ: e.srq, Cap: e.cfg.Cap,
+		SignalAll: e.cfg.SignalAll, NoScatterToCQE: e.cfg.NoScatter,
+	})
+}
+
+// open creates an end on the target's device, ready for the address of its peer.
+func (e *end) open() error {
+	dev, err := e.target.Host.Open(e.target.Device)
+	if err != nil {
+		return err
+	}
+	e.later(dev.Close)
+	if e.share != nil {
+		dev = e.share.dev // objects of two openings do not mix
+	}
+	if err := e.build(dev); err != nil {
+		return err
+	}
+	gid, err := e.target.gid(dev)
+	if err != nil {
+		return err
+	}
+	e.path = oob.Path{
+		Port: e.target.Port, SGIDIndex: gid.Index, Access: rights(dev) &^ (verbs.LocalWrite | verbs.MWBind),
+		RdAtomic: rdAtomic, RetryCount: e.cfg.RetryCount, AckTimeout: e.cfg.AckTimeout,
+	}
+	if e.own, err = oob.Local(e.qp, &e.path); err != nil {
+		return err
+	}
+	return e.path.Init(e.qp)
+}
+
+// portMTU returns the MTU of the end's port.
+func (e *end) portMTU() (verbs.MTU, error) {
+	port, err := e.dev.QueryPort(e.target.Port)
+	return port.ActiveMTU, err
+}
+
+// join connects the QP to its peer.
+func (e *end) join(remote oob.Address, mtu verbs.MTU) (err error) {
+	e.path.MTU, e.remote = mtu, remote
+	if e.cfg.MTU != 0 {
+		e.path.MTU = min(mtu, e.cfg.MTU)
+	}
+	if err := e.path.ToRTR(e.qp, remote); err != nil {
+		return err
+	}
+	if err := e.toRTS(); err != nil || e.cfg.Type != verbs.UD {
+		return err
+	}
+	if e.ah, err = e.pd.CreateAH(e.path.AH(remote)); err != nil {
+		return err
+	}
+	e.later(e.ah.Close)
+	return nil
+}
+
+// toRTS moves the QP to RTS. Package oob has no bound of retries after RNR NAKs.
+func (e *end) toRTS() error {
+	if e.cfg.RNRRetryCount == 0 {
+		return e.path.ToRTS(e.qp, e.own)
+	}
+	timeout, err := verbs.EncodeAckTimeout(e.cfg.AckTimeout)
+	if err != nil {
+		return err
+	}
+	return e.qp.Modify(&verbs.QPAttr{
+		State: verbs.QPRTS, SQPSN: e.own.PSN, Timeout: timeout, RetryCount: uint8(e.cfg.RetryCount), RNRRetryCount: uint8(e.cfg.RNRRetryCount), MaxRdAtomic: rdAtomic,
+	}, verbs.QPAttrState|verbs.QPAttrSQPSN|verbs.QPAttrTimeout|verbs.QPAttrRetryCount|verbs.QPAttrRNRRetryCount|verbs.QPAttrMaxRdAtomic)
+}
+
+// piece is a part of an end's memory.
+type piece struct{ Off, Len int }
+
+func (e *end) elements(pieces []piece) []verbs.SGE {
+	var list []verbs.SGE
+	for _, p := range pieces {
+		list = append(list, e.mr.Slice(p.Off, p.Len))
+	}
+	return list
+}
+
+// recv posts a receive.
+func (e *end) recv(id uint64, pieces []piece) error {
+	wrs := []verbs.RecvWR{{ID: id, SGList: e.elements(pieces)}}
+	var err error
+	if e.srq != nil {
+		_, err = e.srq.PostRecv(wrs)
+	} else {
+		_, err = e.qp.PostRecv(wrs)
+	}
+	return err
+}
+
+// wait returns n completions of a CQ.
+func wait(ctx context.Context, cq *verbs.CQ, n int) ([]verbs.WC, error) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	wcs := make([]verbs.WC, n)
+	for got := 0; got < n; {
+		k, err := cq.Wait(ctx, wcs[got:])
+		if err != nil {
+			return nil, fmt.Errorf("after %d of %d completions: %w", got, n, err)
+		}
+		got += k
+	}
+	return wcs, nil
+}

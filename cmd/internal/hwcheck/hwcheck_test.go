@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package hwcheck
+
+import (
+	"testing"
+
+	"purerdma/internal/hwreport"
+	"purerdma/internal/vmtest"
+	"purerdma/provider"
+	"purerdma/provider/mlx5"
+	"purerdma/test/connectx/inprocess"
+	"purerdma/verbs"
+)
+
+func TestMain(m *testing.M) { vmtest.Main(m) }
+
+// model returns a kernel with one software ConnectX, and the target.
+func model(t testing.TB) (*inprocess.Kernel, *Target) {
+	k := inprocess.New(inprocess.Config{Violation: inprocess.Fail(t)}, "mlx5_0")
+	return k, &Target{Host: &verbs.Host{Drivers: []provider.Driver{mlx5.Driver{}}, Kernel: k}, Device: "mlx5_0", Port: 1}
+}
+
+// TestModel runs each check on the software ConnectX. It must pass each that it can run.
+func TestModel(t *testing.T) {
+	for _, c := range All() {
+		t.Run(c.ID, func(t *testing.T) {
+			_, target := model(t)
+			r := c.Run(t.Context(), target)
+			for _, line := range r.Evidence {
+				t.Log(line)
+			}
+			t.Logf("%.3fs", r.Seconds)
+			if r.Status != hwreport.Pass {
+				t.Errorf("Run(%s) = %s: %s, want %s", c.ID, r.Status, r.Reason, hwreport.Pass)
+			}
+		})
+	}
+}

@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package hwcheck
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"purerdma/verbs"
+)
+
+// queueChecks use full queues.
+var queueChecks = []Check{
+	{ID: "stream", Title: "full queues, refilled while another goroutine polls", do: checkStream},
+	{ID: "short-data", Title: "short receives and READs, which may be in completions", do: checkShortData},
+	{ID: "wrap", Title: "counters of queues past 2^16", do: checkWrap},
+	{ID: "cq-resize", Title: "CQ resized under load", do: checkResize},
+	{ID: "doorbells", Title: "doorbells after requests of each length, one at a time", do: checkDoorbells},
+	{ID: "unsignaled", Title: "requests without completions", do: checkUnsignaled},
+	{ID: "srq", Title: "shared receives of several QPs", do: checkSRQ},
+	{ID: "srq-limit", Title: "limit event of a shared receive queue", do: checkSRQLimit},
+}
+
+func checkStream(t *trial) {
+	s := Stream{Count: 4000, Min: 1, Span: 4000, Elements: 1, Depth: 64}
+	t.link(s.config()).stream(s, nil)
+}
+
+func checkShortData(t *trial) {
+	for elements := 1; elements <= min(4, t.attr.MaxSGE); elements++ {
+		for _, noScatter := range []bool{false, true} {
+			s := Stream{Count: 1500, Min: 0, Span: 66, Elements: elements, Depth: 64, Reads: true}
+			cfg := s.config()
+			cfg.NoScatter = noScatter
+			t.link(cfg).stream(s, nil)
+		}
+	}
+}
+
+func checkWrap(t *trial) {
+	s := Stream{Count: 1<<16 + 1000, Min: 1, Span: 16, Elements: 1, Depth: 64}
+	t.link(s.config()).stream(s, nil)
+}
+
+func checkResize(t *trial) {
+	s := Stream{Count: 3000, Min: 1, Span: 100, Elements: 1, Depth: 64, Reads: true}
+	l := t.link(s.config())
+	resized := 0
+	l.stream(s, func(ctx context.Context) error {
+		for i := 0; ctx.Err() == nil; i++ {
+			entries := []int{128, 1024, 256, 4000, 64}[i%5]
+			for _, cq := range []*verbs.CQ{l.sendCQ, l.recvCQ} {
+				// A device may refuse to shrink a CQ that has completions.
+				if err := cq.Resize(entries); err == nil {
+					resized++
+				} else if entries > 64 {
+					return fmt.Errorf("resize to %d entries: %w", entries, err)
+				}
+			}
+			select {
+			case <-ctx.Done():
+			case <-time.After(time.Millisecond):
+			}
+		}
+		return nil
+	})
+	t.note("%d resizes", resized)
+}
+
+// checkDoorbells posts one request at a time and waits for it, so that no later doorbell makes up for a lost
+// one. The requests have each number of segments and each length of inline data.
+func checkDoorbells(t *trial) {
+	sends, _, _ := t.sge()
+	l := t.link(Config{Cap: verbs.QPCap{SendWR: 37, SendSGE: sends, Inline: inlineSize(t)}})
+	inline := l.qp.Cap().Inline
+	n := 0
+	for range 8 {
+		for size := range inline + 1 {
+			l.send(verbs.SendWR{Opcode: verbs.OpWrite, InlineData: pattern(n, size), RemoteAddr: l.memory.Addr, RKey: l.memory.RKey})
+			n++
+		}
+		for elements := 1; elements <= sends; elements++ {
+			wr := l.write(piece{}, 0)
+			wr.SGList = l.elements(splits(0, elements, 64))
+			l.send(wr)
+			n++
+		}
+		for list := 1; list <= 8; list++ {
+			wrs := make([]verbs.SendWR, list)
+			for i := range wrs {
+				wrs[i] = signaled(l.write(piece{0, 8}, 0))
+			}
+			l.post(wrs...)
+			l.succeeded("WRITE in a list", l.sends(list))
+			n += list
+		}
+	}
+	t.note("%d requests, inline data of up to %d bytes, up to %d elements", n, inline, sends)
+}
+
+func checkUnsignaled(t *trial) {
+	l := t.link(Config{Cap: verbs.QPCap{SendWR: 64}})
+	for round := range 200 {
+		wrs := make([]verbs.SendWR, 1+round%60)
+		for i := range wrs {
+			wrs[i] = l.write(piece{i, 1}, i)
+			wrs[i].ID = uint64(i)
+		}
+		last := len(wrs) - 1
+		wrs[last].Flags = verbs.SendSignaled
+		l.post(wrs...)
+		if wc := l.sends(1)[0]; wc.Err() != nil || wc.ID != uint64(last) {
+			t.fail("completion %+v of %d requests, want ID %d", wc, len(wrs), last)
+		}
+	}
+	var wcs [1]verbs.WC
+	if n, err := l.sendCQ.Poll(wcs[:]); n != 0 || err != nil {
+		t.fail("poll after the last request: %d completions, %v: %+v", n, err, wcs[0])
+	}
+}
+
+func checkSRQ(t *trial) {
+	const links, depth, size = 5, 60, 100
+	l := t.link(Config{SRQ: depth, CQEntries: 256})
+	all := []*link{l}
+	for range links - 1 {
+		all = append(all, l.another())
+	}
+	for round := range 4 {
+		for i := range depth {
+			l.farRecv(uint64(i), piece{i * size, size})
+		}
+		for i := range depth {
+			fillPattern(l.mr.Bytes()[i*size:][:size], round*depth+i)
+			all[i%links].post(signaled(verbs.SendWR{Opcode: verbs.OpSend, SGList: l.elements([]piece{{i * size, size}})}))
+		}
+		l.succeeded("SEND", l.sends(depth))
+		wcs := l.farReceived(depth)
+		got := l.load(0, depth*size)
+		seen := map[string]bool{}
+		for _, wc := range wcs {
+			if wc.ByteLen != size || wc.ID >= depth {
+				t.fail("receive %+v, want %d bytes", wc, size)
+			}
+			seen[string(got[wc.ID*size:][:size])] = true
+		}
+		for i := range depth {
+			if !seen[string(pattern(round*depth+i, size))] {
+				t.fail("message %d of round %d is not in the memory of the receives", i, round)
+			}
+		}
+	}
+}
+
+func checkSRQLimit(t *trial) {
+	l := t.link(Config{SRQ: 16})
+	for i := range 16 {
+		t.must("post a receive", l.recv(uint64(i), []piece{{0, 8}}))
+	}
+	events, err := l.dev.AsyncEvents()
+	t.must("open asynchronous events", err)
+	t.later(events.Close)
+	t.must("set the limit", l.srq.Modify(verbs.SRQAttr{Limit: 10}, verbs.SRQAttrLimit))
+	for range 8 {
+		l.farPost(PlainWR{Opcode: verbs.OpSend, Flags: verbs.SendSignaled}, piece{0, 8})
+	}
+	l.received(8)
+	ctx, cancel := context.WithTimeout(t.ctx, patience)
+	defer cancel()
+	for {
+		event, err := events.Next(ctx)
+		if err != nil {
+			t.fail("no limit event after 8 of 16 receives with limit 10: %v", err)
+		}
+		if event.Type == verbs.AsyncSRQLimitReached && event.SRQ == l.srq {
+			return
+		}
+		t.note("other event: %v", event)
+	}
+}

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package hwcheck
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/netip"
+	"net/rpc"
+
+	"purerdma/verbs"
+)
+
+// Target is the device to check. Several checks may use it one after another.
+type Target struct {
+	Host   *verbs.Host
+	Device string
+	Port   uint8
+	// Addr is an address of the port's network interface. The connection manager needs it, and it
+	// chooses the GID. The zero Addr leaves the GID to the library.
+	Addr netip.Addr
+	// Peer is the TCP address of "rdmahw serve" on another host, or "" for the port itself.
+	Peer string
+}
+
+// Iwarp reports whether only the connection manager connects QPs of the device.
+func iwarp(dev *verbs.Device) bool { return dev.Transport() == verbs.TransportIWARP }
+
+// gid returns the GID index of the port, or 0 on a port without need of a GID.
+func (t *Target) gid(dev *verbs.Device) (verbs.GIDEntry, error) {
+	if dev.LinkLayer(t.Port) != verbs.LinkEthernet {
+		return dev.GID(t.Port, 0)
+	}
+	return dev.GIDFor(t.Port, t.Addr)
+}
+
+// connectPeer connects to the process of the far end, which may be this process.
+func (t *Target) connectPeer(ctx context.Context) (*peer, error) {
+	if t.Peer == "" {
+		near, far := net.Pipe()
+		service := newService(ctx, t)
+		go service.serve(far)
+		return &peer{client: rpc.NewClient(near), local: service}, nil
+	}
+	var d net.Dialer
+	conn, err := d.DialContext(ctx, "tcp", t.Peer)
+	if err != nil {
+		return nil, err
+	}
+	return &peer{client: rpc.NewClient(conn)}, nil
+}
+
+// peer is the process of the far end.
+type peer struct {
+	client *rpc.Client
+	local  *service // of this process, or nil
+}
+
+// close ends the connection to the far end, which closes its objects.
+func (p *peer) close() error {
+	err := p.client.Close()
+	if p.local != nil {
+		<-p.local.ended
+	}
+	return err
+}
+
+// call calls a method of the far end. The goroutine of the check ends if it fails.
+func (t *trial) call(method string, args, reply any) {
+	t.must("far end: "+method, t.peer.client.Call("Ends."+method, args, reply))
+}
+
+// Serve serves the far ends of checks of other hosts until ctx ends. Each connection has far ends of its
+// own.
+func Serve(ctx context.Context, ln net.Listener, target *Target) error {
+	stop := context.AfterFunc(ctx, func() { ln.Close() })
+	defer stop()
+	for {
+		conn, err := ln.Accept()
+		if ctx.Err() != nil {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("accept a check: %w", err)
+		}
+		go newService(ctx, target).serve(conn)
+	}
+}

@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Rdmahw checks an RDMA device and writes a report about it:
+//
+//	rdmahw run [-d device] [-i port] [-a address] [-peer host[:port]] [-only id,...] [-minutes 15] [-o report.tar.gz]
+//	rdmahw serve [-d device] [-i port] [-a address] [-p port]
+//	rdmahw list
+//
+// The checks send data from the port to itself, or with -peer to a host on which "rdmahw serve" runs. They
+// compare the data and the completions with the specification. Every check has one of these results:
+//
+//	PASS     everything was as specified
+//	FAIL     something was not; the report has the cause
+//	SKIP     a precondition is missing
+//	UNKNOWN  the check cannot judge its observation
+//
+// The program needs no root, except for the rights that any RDMA program needs: see rdmadoctor. It changes no
+// setting. The default device is the first one with an active port.
+//
+// Each check runs in a process of its own, with a time limit. A process that exceeds it gets SIGQUIT, so that the
+// report contains its stacks, and is then killed. The whole run ends after -minutes. The remaining checks are
+// skipped.
+//
+// The report is an archive: report.json, report.txt, and a log for each check that wrote one. It describes the
+// device, the kernel and the processor. It has no name and no address of the host. The kind of the device is "card",
+// "model" for the software ConnectX of the project, or "software" for rxe and siw.
+//
+// The server listens on TCP, on port 7472 by default. Everyone who reaches that port can use the memory of
+// the checks, so run it only on a trusted network. One server serves one run at a time.
+//
+// The exit status of run is the number of failed checks, at most 100. It is 101 if there is no report, and 2 for
+// a bad command line.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"net"
+	"net/netip"
+	"os"
+	"os/exec"
+	"strings"
+	"time"
+
+	"purerdma/cmd/internal/hwcheck"
+	"purerdma/cmd/internal/tool"
+	"purerdma/cmd/internal/version"
+	"purerdma/verbs"
+)
+
+// Exit statuses.
+const (
+	statusUsage    = 2
+	statusMost     = 100 // failed checks
+	statusNoReport = 101
+)
+
+// defaultPort is the TCP port of the server.
+const defaultPort = "7472"
+
+func main() { tool.Main(newProgram().run) }
+
+// program is the program with its parts that tests replace.
+type program struct {
+	host    *verbs.Host
+	command func(args ...string) *exec.Cmd // this program in a process of its own
+	limit   func(*hwcheck.Check) time.Duration
+}
+
+func newProgram() *program {
+	return &program{
+		host: verbs.DefaultHost(),
+		command: func(args ...string) *exec.Cmd {
+			self, err := os.Executable()
+			if err != nil {
+				self = os.Args[0]
+			}
+			return exec.Command(self, args...)
+		},
+		limit: func(c *hwcheck.Check) time.Duration { return c.Limit },
+	}
+}
+
+// options are the flags.
+type options struct {
+	device  string
+	port    int
+	addr    string
+	peer    string
+	listen  string
+	only    string
+	minutes float64
+	out     string
+}
+
+const usage = `usage: rdmahw run [flags], rdmahw serve [flags] or rdmahw list`
+
+// run runs the program and returns its exit status.
+func (p *program) run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	u := tool.NewUI("rdmahw", stdout, stderr)
+	if len(args) == 0 {
+		u.Errorf("%s\n", usage)
+		return statusUsage
+	}
+	commands := map[string]func(context.Context, *options, []string, *tool.UI) int{
+		"run": p.runAll, "serve": p.serve, "list": p.list, "check": p.check, "machine": p.machine,
+	}
+	command, ok := commands[args[0]]
+	if !ok {
+		u.Errorf("rdmahw: unknown command %q\n%s\n", args[0], usage)
+		return statusUsage
+	}
+	o := new(options)
+	fs := o.flags(args[0], stderr)
+	if err := fs.Parse(args[1:]); errors.Is(err, flag.ErrHelp) {
+		return 0
+	} else if err != nil {
+		return statusUsage
+	}
+	if want := args[0] == "check"; want != (fs.NArg() == 1) || fs.NArg() > 1 {
+		u.Errorf("rdmahw: unexpected arguments %q\n%s\n", fs.Args(), usage)
+		return statusUsage
+	}
+	return command(ctx, o, fs.Args(), u)
+}
+
+func (o *options) flags(command string, stderr io.Writer) *flag.FlagSet {
+	fs := flag.NewFlagSet("rdmahw "+command, flag.ContinueOnError)
+	fs.SetOutput(stderr)
+	fs.StringVar(&o.device, "d", "", "device (default: the first with an active port)")
+	fs.IntVar(&o.port, "i", 1, "port of the device")
+	fs.StringVar(&o.addr, "a", "", "address of the port's network interface (default: found)")
+	switch command {
+	case "run":
+		fs.StringVar(&o.only, "only", "", "IDs of the checks, separated by commas (default: all)")
+		fs.Float64Var(&o.minutes, "minutes", 15, "limit of the whole run")
+		fs.StringVar(&o.out, "o", "report.tar.gz", "file for the report")
+		fallthrough
+	case "check":
+		fs.StringVar(&o.peer, "peer", "", "host and port of rdmahw serve (default: the port sends to itself)")
+	case "serve":
+		fs.StringVar(&o.listen, "p", defaultPort, "TCP port")
+	}
+	version.Flag(fs)
+	return fs
+}
+
+// target returns the target of the flags.
+func (p *program) target(o *options) (*hwcheck.Target, error) {
+	t := &hwcheck.Target{Host: p.host, Device: o.device, Port: uint8(o.port)}
+	if o.port < 1 || o.port > 255 {
+		return nil, fmt.Errorf("-i %d: want 1 to 255", o.port)
+	}
+	if o.addr != "" {
+		var err error
+		if t.Addr, err = netip.ParseAddr(o.addr); err != nil {
+			return nil, fmt.Errorf("-a: %w", err)
+		}
+	}
+	if o.peer != "" {
+		t.Peer = o.peer
+		if _, _, err := net.SplitHostPort(o.peer); err != nil {
+			t.Peer = net.JoinHostPort(strings.Trim(o.peer, "[]"), defaultPort)
+		}
+	}
+	if err := t.Complete(); err != nil {
+		return nil, err
+	}
+	return t, nil
+}
+
+// list prints the checks.
+func (p *program) list(_ context.Context, _ *options, _ []string, u *tool.UI) int {
+	for _, c := range hwcheck.All() {
+		u.Printf("%-18s %s\n", c.ID, c.Title)
+	}
+	if err := u.Failure(); err != nil {
+		u.Fail(err)
+		return statusNoReport
+	}
+	return 0
+}
+
+// serve serves the far ends of checks.
+func (p *program) serve(ctx context.Context, o *options, _ []string, u *tool.UI) int {
+	t, err := p.target(o)
+	if err != nil {
+		u.Fail(err)
+		return statusUsage
+	}
+	ln, err := net.Listen("tcp", net.JoinHostPort("", o.listen))
+	if err != nil {
+		u.Fail(err)
+		return statusNoReport
+	}
+	u.Printf("%s port %d, listening on %v\n", t.Device, t.Port, ln.Addr())
+	if err := hwcheck.Serve(ctx, ln, t); err != nil {
+		u.Fail(err)
+		return statusNoReport
+	}
+	return 0
+}

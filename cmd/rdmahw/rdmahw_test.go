@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package main
+
+import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"context"
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"purerdma/cmd/internal/hwcheck"
+	"purerdma/internal/hwreport"
+	"purerdma/internal/vmtest"
+	"purerdma/provider"
+	"purerdma/provider/mlx5"
+	"purerdma/test/connectx/inprocess"
+	"purerdma/verbs"
+)
+
+// child is the environment variable that makes the test binary a child of the program, with its kind.
+const child = "RDMAHW_TEST_CHILD"
+
+func TestMain(m *testing.M) {
+	switch kind := os.Getenv(child); kind {
+	case "":
+		vmtest.Main(m)
+	case "hang":
+		select {}
+	default:
+		p := newProgram()
+		if kind == "model" {
+			p = onModel()
+		}
+		os.Exit(p.run(context.Background(), os.Args[1:], os.Stdout, os.Stderr))
+	}
+}
+
+// onModel returns a program whose host has a software ConnectX.
+func onModel() *program {
+	p := testProgram("model")
+	p.host = &verbs.Host{Drivers: []provider.Driver{mlx5.Driver{}}, Kernel: inprocess.New(inprocess.Config{}, "mlx5_0")}
+	return p
+}
+
+// testProgram returns a program whose children are processes of the test binary.
+func testProgram(kind string) *program {
+	p := newProgram()
+	p.command = func(args ...string) *exec.Cmd {
+		cmd := exec.Command(os.Args[0], args...)
+		cmd.Env = append(os.Environ(), child+"="+kind)
+		return cmd
+	}
+	return p
+}
+
+// archive returns the files of a report.
+func archive(t *testing.T, file string) map[string]string {
+	t.Helper()
+	f, err := os.Open(file)
+	if err != nil {
+		t.Fatalf("os.Open: %v", err)
+	}
+	defer f.Close()
+	zip, err := gzip.NewReader(f)
+	if err != nil {
+		t.Fatalf("gzip.NewReader: %v", err)
+	}
+	files := map[string]string{}
+	for r := tar.NewReader(zip); ; {
+		h, err := r.Next()
+		if err == io.EOF {
+			return files
+		}
+		if err != nil {
+			t.Fatalf("Next: %v", err)
+		}
+		data, err := io.ReadAll(r)
+		if err != nil {
+			t.Fatalf("io.ReadAll: %v", err)
+		}
+		files[h.Name] = string(data)
+	}
+}
+
+// runReport runs the program and returns its exit status, its report and the files of the report.
+func runReport(t *testing.T, p *program, args ...string) (int, *hwreport.Report, map[string]string) {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "report.tar.gz")
+	var out, errs bytes.Buffer
+	status := p.run(t.Context(), append([]string{"run", "-o", file}, args...), &out, &errs)
+	if status == statusUsage || status == statusNoReport {
+		t.Fatalf("run(%q) = %d: %s", args, status, errs.String())
+	}
+	t.Log(out.String())
+	files := archive(t, file)
+	r, err := hwreport.Read(strings.NewReader(files[hwreport.JSONFile]))
+	if err != nil {
+		t.Fatalf("hwreport.Read: %v", err)
+	}
+	return status, r, files
+}
+
+// TestRun runs checks on the software ConnectX, in processes of their own.
+func TestRun(t *testing.T) {
+	status, r, files := runReport(t, onModel(), "-only", "send-sizes,atomics")
+	if status != 0 || r.Count(hwreport.Pass) != 2 || len(r.Results) != 2 {
+		t.Errorf("run() = %d with %+v, want 0 and 2 passed checks", status, r.Results)
+	}
+	m := r.Machine
+	if m.Kind != hwreport.Model || m.Device != "mlx5_0" || m.Driver != "mlx5" || m.Facts["attr.MaxQP"] == "" || m.PageSize == 0 || m.Kernel == "" {
+		t.Errorf("run() reports the machine %+v, want the model mlx5_0 with its attributes", m)
+	}
+	if text := files[hwreport.TextFile]; !strings.Contains(text, "2 passed, 0 failed, 0 skipped, 0 unknown on a model") || strings.Contains(text, "card") {
+		t.Errorf("run() wrote the text %s, want a model", text)
+	}
+}
+
+// TestWatchdog runs a child that hangs. The report has its stacks.
+func TestWatchdog(t *testing.T) {
+	p := onModel()
+	whole := p.command
+	p.command = func(args ...string) *exec.Cmd {
+		cmd := whole(args...)
+		if args[len(args)-1] == "atomics" {
+			cmd.Env = append(cmd.Env, child+"=hang")
+		}
+		return cmd
+	}
+	p.limit = func(c *hwcheck.Check) time.Duration {
+		if c.ID == "atomics" {
+			return time.Second
+		}
+		return c.Limit
+	}
+	status, r, files := runReport(t, p, "-only", "atomics,send-sizes")
+	if status != 1 || r.Results[0].Status != hwreport.Fail || r.Results[1].Status != hwreport.Pass {
+		t.Errorf("run() = %d with %+v, want a failed and a passed check", status, r.Results)
+	}
+	if log := files["log/atomics.txt"]; !strings.Contains(log, "SIGQUIT") || !strings.Contains(log, "TestMain") {
+		t.Errorf("run() wrote the log %q, want the stacks of the child", log)
+	}
+}
+
+// TestTimeIsOver checks that a run without time skips its checks.
+func TestTimeIsOver(t *testing.T) {
+	status, r, _ := runReport(t, onModel(), "-minutes", "0")
+	if n := len(hwcheck.All()); status != 0 || r.Count(hwreport.Skip) != n {
+		t.Errorf("run(-minutes 0) = %d with %s, want %d skipped", status, r.Summary(), n)
+	}
+}
+
+// TestUsage checks the errors of wrong command lines.
+func TestUsage(t *testing.T) {
+	for args, want := range map[string]string{
+		"":                   "usage",
+		"walk":               "unknown command",
+		"run extra":          "unexpected arguments",
+		"run -only nothing":  "no check",
+		"run -i 0":           "want 1 to 255",
+		"run -a nowhere":     "-a",
+		"run -d mlx5_7":      "no RDMA device mlx5_7",
+		"check":              "unexpected arguments",
+		"check nothing":      "no check",
+		"run -nothing":       "flag provided but not defined",
+		"machine -d mlx5_7 ": "no RDMA device mlx5_7",
+	} {
+		var out, errs bytes.Buffer
+		if status := onModel().run(t.Context(), strings.Fields(args), &out, &errs); status != statusUsage || !strings.Contains(errs.String(), want) {
+			t.Errorf("run(%s) = %d, stderr %s, want %d and %q", args, status, errs.String(), statusUsage, want)
+		}
+	}
+}
+
+// TestList checks that the list has each check, and that IDs are unique.
+func TestList(t *testing.T) {
+	var out, errs bytes.Buffer
+	if status := onModel().run(t.Context(), []string{"list"}, &out, &errs); status != 0 {
+		t.Fatalf("run(list) = %d, stderr %s, want 0", status, errs.String())
+	}
+	seen := map[string]bool{}
+	for _, c := range hwcheck.All() {
+		if !strings.Contains(out.String(), c.ID+" ") || seen[c.ID] {
+			t.Errorf("run(list) = %s, want %s once", out.String(), c.ID)
+		}
+		seen[c.ID] = true
+	}
+}
+
+// TestWatchCancelled checks that the end of the context ends a child.
+func TestWatchCancelled(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	time.AfterFunc(50*time.Millisecond, cancel)
+	if _, _, err := watch(ctx, testProgram("hang").command(), time.Hour); !errors.Is(err, context.Canceled) {
+		t.Errorf("watch = %v, want %v", err, context.Canceled)
+	}
+}
