@@ -28,8 +28,8 @@
 // The server listens on TCP, on port 7472 by default. Everyone who reaches that port can use the memory of
 // the checks, so run it only on a trusted network. One server serves one run at a time.
 //
-// The exit status of run is the number of failed checks, at most 100. It is 101 if there is no report, and 2 for
-// a bad command line.
+// The exit status is 0 if no check failed, 1 if one failed, 2 for a bad command line, and 3 if there is no report
+// for another reason.
 package main
 
 import (
@@ -53,9 +53,9 @@ import (
 
 // Exit statuses.
 const (
+	statusFailed   = 1
 	statusUsage    = 2
-	statusMost     = 100 // failed checks
-	statusNoReport = 101
+	statusNoReport = 3
 )
 
 // defaultPort is the TCP port of the server.

@@ -99,7 +99,7 @@ func runReport(t *testing.T, p *program, args ...string) (int, *hwreport.Report,
 	var out, errs bytes.Buffer
 	status := p.run(t.Context(), append([]string{"run", "-o", file}, args...), &out, &errs)
 	if status == statusUsage || status == statusNoReport {
-		t.Fatalf("run(%q) = %d: %s", args, status, errs.String())
+		t.Fatalf("run(%q) = %d, stdout %s, stderr %s, want a report", args, status, out.String(), errs.String())
 	}
 	t.Log(out.String())
 	files := archive(t, file)
@@ -143,7 +143,7 @@ func TestWatchdog(t *testing.T) {
 		return c.Limit
 	}
 	status, r, files := runReport(t, p, "-only", "atomics,send-sizes")
-	if status != 1 || r.Results[0].Status != hwreport.Fail || r.Results[1].Status != hwreport.Pass {
+	if status != statusFailed || r.Results[0].Status != hwreport.Fail || r.Results[1].Status != hwreport.Pass {
 		t.Errorf("run() = %d with %+v, want a failed and a passed check", status, r.Results)
 	}
 	if log := files["log/atomics.txt"]; !strings.Contains(log, "SIGQUIT") || !strings.Contains(log, "TestMain") {

@@ -17,6 +17,7 @@ import (
 	"sync"
 	"time"
 
+	"purerdma/abi"
 	"purerdma/internal/hwreport"
 	"purerdma/verbs"
 )
@@ -39,7 +40,7 @@ const defaultLimit = 2 * time.Minute
 // All returns the checks in the order of a run.
 func All() []Check {
 	var all []Check
-	for _, group := range [][]Check{dataChecks, listChecks, queueChecks} {
+	for _, group := range [][]Check{dataChecks, listChecks, orderChecks, queueChecks, errorChecks, memoryChecks, eventChecks, lifeChecks, datagramChecks} {
 		all = append(all, group...)
 	}
 	for i := range all {
@@ -159,6 +160,16 @@ func (t *trial) note(format string, args ...any) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.evidence = append(t.evidence, fmt.Sprintf(format, args...))
+}
+
+// knownFault reports whether the device has the driver, and then adds the title of its fault in
+// docs/reference/driver-faults.md to the evidence. Checks accept the documented faults of drivers.
+func (t *trial) knownFault(driver abi.DriverID, title string) bool {
+	if t.dev.DriverID() != driver {
+		return false
+	}
+	t.note("known fault of the driver: %s (docs/reference/driver-faults.md)", title)
+	return true
 }
 
 // portCounters returns the device's own counters, or nil if it has none.

@@ -23,6 +23,9 @@ func model(t testing.TB) (*inprocess.Kernel, *Target) {
 	return k, &Target{Host: &verbs.Host{Drivers: []provider.Driver{mlx5.Driver{}}, Kernel: k}, Device: "mlx5_0", Port: 1}
 }
 
+// unsupported lists the checks whose preconditions the model does not meet.
+var unsupported = map[string]bool{"on-demand": true}
+
 // TestModel runs each check on the software ConnectX. It must pass each that it can run.
 func TestModel(t *testing.T) {
 	for _, c := range All() {
@@ -33,8 +36,12 @@ func TestModel(t *testing.T) {
 				t.Log(line)
 			}
 			t.Logf("%.3fs", r.Seconds)
-			if r.Status != hwreport.Pass {
-				t.Errorf("Run(%s) = %s: %s, want %s", c.ID, r.Status, r.Reason, hwreport.Pass)
+			want := hwreport.Pass
+			if unsupported[c.ID] {
+				want = hwreport.Skip
+			}
+			if r.Status != want {
+				t.Errorf("Run(%s) = %s: %s, want %s", c.ID, r.Status, r.Reason, want)
 			}
 		})
 	}

@@ -4,6 +4,7 @@ package hwcheck
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -15,7 +16,7 @@ var queueChecks = []Check{
 	{ID: "stream", Title: "full queues, refilled while another goroutine polls", do: checkStream},
 	{ID: "short-data", Title: "short receives and READs, which may be in completions", do: checkShortData},
 	{ID: "wrap", Title: "counters of queues past 2^16", do: checkWrap},
-	{ID: "cq-resize", Title: "CQ resized under load", do: checkResize},
+	{ID: "cq-resize", Title: "CQ resized under load", needs: needsResize, do: checkResize},
 	{ID: "doorbells", Title: "doorbells after requests of each length, one at a time", do: checkDoorbells},
 	{ID: "unsignaled", Title: "requests without completions", do: checkUnsignaled},
 	{ID: "srq", Title: "shared receives of several QPs", do: checkSRQ},
@@ -30,7 +31,7 @@ func checkStream(t *trial) {
 func checkShortData(t *trial) {
 	for elements := 1; elements <= min(4, t.attr.MaxSGE); elements++ {
 		for _, noScatter := range []bool{false, true} {
-			s := Stream{Count: 1500, Min: 0, Span: 66, Elements: elements, Depth: 64, Reads: true}
+			s := Stream{Count: 600, Min: 0, Span: 66, Elements: elements, Depth: 64, Reads: true}
 			cfg := s.config()
 			cfg.NoScatter = noScatter
 			t.link(cfg).stream(s, nil)
@@ -41,6 +42,16 @@ func checkShortData(t *trial) {
 func checkWrap(t *trial) {
 	s := Stream{Count: 1<<16 + 1000, Min: 1, Span: 16, Elements: 1, Depth: 64}
 	t.link(s.config()).stream(s, nil)
+}
+
+func needsResize(t *trial) string {
+	cq, err := t.dev.CreateCQ(verbs.CQConfig{Entries: 64})
+	t.must("create a CQ", err)
+	t.later(cq.Close)
+	if err := cq.Resize(128); errors.Is(err, errors.ErrUnsupported) {
+		return fmt.Sprintf("the device has no resizable CQs: %v", err)
+	}
+	return ""
 }
 
 func checkResize(t *trial) {

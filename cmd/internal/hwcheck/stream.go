@@ -21,17 +21,24 @@ type Stream struct {
 	Depth     int // posted receives
 	// Reads makes the near end read 1 to 64 bytes after each message.
 	Reads bool
+	// Writes makes the near end write data into the far memory before each message. The far end compares it when the
+	// receive completes.
+	Writes bool
 }
 
 const (
 	// slot is the memory of a message. It has room for the gaps between elements.
 	slot = 8 << 10
+	// slots is the number of messages with memory.
+	slots = 64
 	// readArea is the offset of the data that READs return, behind the slots.
-	readArea = 64 * slot
+	readArea = slots * slot
 	// readSlot is the distance of the data of two READs, and readSlots is their number.
 	readSlot, readSlots = 64, 64
+	// writeArea is the offset of the data of WRITEs. Each of the slots has writeSlot bytes.
+	writeArea, writeSlot = readArea + readSlot*readSlots, 512
 	// streamMemory is the memory of an end with a stream.
-	streamMemory = readArea + readSlot*readSlots
+	streamMemory = writeArea + writeSlot*slots
 )
 
 func (s *Stream) size(i int) int { return s.Min + i%s.Span }
@@ -111,6 +118,12 @@ func (e *end) compareMessage(s *Stream, n int, wc *verbs.WC) error {
 	if wc.ID != uint64(n%s.Depth) || int(wc.ByteLen) != s.size(n) {
 		return fmt.Errorf("message %d: receive %d with %d bytes completed, want receive %d with %d bytes", n, wc.ID, wc.ByteLen, n%s.Depth, s.size(n))
 	}
+	if s.Writes {
+		at := writeArea + n%slots*writeSlot
+		if got, want := e.mr.Bytes()[at:][:writeSlot], pattern(-n, writeSlot); !bytes.Equal(got, want) {
+			return fmt.Errorf("WRITE before message %d: data % x, want % x", n, got, want)
+		}
+	}
 	got := gathered(e.mr.Bytes(), s.pieces(int(wc.ID)))[:wc.ByteLen]
 	if want := pattern(n, s.size(n)); !bytes.Equal(got, want) {
 		return fmt.Errorf("message %d of %d bytes: data % x, want % x", n, len(want), got[:min(32, len(got))], want[:min(32, len(want))])
@@ -186,37 +199,33 @@ func (l *link) stream(s Stream, during func(ctx context.Context) error) {
 	}
 	l.t.call("Sink", SinkArgs{l.far, s}, &struct{}{})
 	src.credit.Store(int64(s.Depth))
-	// A far end that fails stops the near end, whose error is then less interesting.
-	ctx, cancel := context.WithCancel(l.t.ctx)
-	defer cancel()
+	ctx, cancel := context.WithCancelCause(l.t.ctx) // the first error ends both ends
+	defer cancel(nil)
 	far := make(chan error, 1)
 	go func() {
 		err := l.t.peer.client.Call("Ends.Sunk", l.far, &struct{}{})
 		if err != nil {
-			cancel()
+			cancel(fmt.Errorf("far end: %w", err))
 		}
 		far <- err
 	}()
 	err := src.run(ctx, cancel, during)
-	if ctx.Err() == nil || err == nil {
-		l.t.must("stream", errors.Join(err, <-far))
-		return
-	}
-	if ferr := <-far; ferr != nil {
-		l.t.fail("far end of the stream: %v", ferr)
+	if cause := context.Cause(ctx); cause != nil {
+		err = cause
 	}
 	l.t.must("stream", err)
+	l.t.must("far end of the stream", <-far)
 }
 
-// run runs the goroutines of the near end and returns their errors.
-func (s *source) run(ctx context.Context, stop func(), during func(context.Context) error) error {
+// run runs the goroutines of the near end and returns their errors. It calls stop with the first error.
+func (s *source) run(ctx context.Context, stop func(error), during func(context.Context) error) error {
 	others, end := context.WithCancel(ctx)
 	errs := make(chan error, 4)
 	start := func(f func(context.Context) error, ctx context.Context) {
 		go func() {
 			err := f(ctx)
 			if err != nil {
-				stop()
+				stop(err)
 			}
 			errs <- err
 		}()
@@ -242,7 +251,7 @@ func (s *source) run(ctx context.Context, stop func(), during func(context.Conte
 func (s *source) post(ctx context.Context) error {
 	var list []verbs.SendWR
 	requests := int64(1)
-	if s.Reads {
+	if s.Reads || s.Writes {
 		requests = 2
 	}
 	for n := 0; n < s.Count; {
@@ -281,8 +290,13 @@ const isRead = 1 << 32
 
 // request appends the requests of a message.
 func (s *source) request(list []verbs.SendWR, n int) []verbs.SendWR {
-	at := n % 64 * slot
+	at := n % slots * slot
 	fillPattern(s.l.mr.Bytes()[at:][:s.size(n)], n)
+	if s.Writes { // without a completion of its own
+		to := writeArea + n%slots*writeSlot
+		fillPattern(s.l.mr.Bytes()[to:][:writeSlot], -n)
+		list = append(list, s.l.write(piece{to, writeSlot}, to))
+	}
 	list = append(list, verbs.SendWR{
 		ID: uint64(n), Opcode: verbs.OpSend, Flags: verbs.SendSignaled, SGList: s.l.elements(halves(at, s.size(n))),
 	})
@@ -326,7 +340,11 @@ func (s *source) poll(ctx context.Context) error {
 				}
 			}
 		}
-		s.polled.Add(int64(len(wcs)))
+		done := int64(len(wcs))
+		if s.Writes {
+			done *= 2 // the WRITE before each message has also completed
+		}
+		s.polled.Add(done)
 		s.signal()
 		left -= len(wcs)
 	}

@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package hwcheck
+
+import (
+	"time"
+
+	"purerdma/abi"
+	"purerdma/verbs"
+)
+
+// errorChecks provoke errors.
+var errorChecks = []Check{
+	{ID: "remote-errors", Title: "wrong keys and bounds of remote memory", do: checkRemoteErrors},
+	{ID: "local-errors", Title: "wrong keys and bounds of local memory", needs: needsReliableErrors, do: checkLocalErrors},
+	{ID: "receive-errors", Title: "receives that are too short", needs: needsReliableErrors, do: checkReceiveErrors},
+	{ID: "rnr", Title: "receives that come late, and never", needs: needsReliableErrors, do: checkRNR},
+	{ID: "retries", Title: "a peer that does not answer", needs: needsReliableErrors, do: checkRetries},
+	{ID: "flush", Title: "all requests of a QP in error complete, in order", do: checkFlush},
+	{ID: "peer-death", Title: "a peer whose QP disappears with work under way", do: checkPeerDeath},
+}
+
+// needsReliableErrors excludes iWARP, where TCP repeats, and a peer's error ends the connection without
+// completion of the request.
+func needsReliableErrors(t *trial) string {
+	if iwarp(t.dev) {
+		return "iWARP ends the connection instead"
+	}
+	return ""
+}
+
+// fails posts a request and checks the status of its completion and the state of the QP.
+func (l *link) fails(what string, wr verbs.SendWR, want ...verbs.WCStatus) {
+	wr.ID = 77
+	l.post(signaled(wr))
+	wc := l.sends(1)[0]
+	if wc.ID != 77 || wc.QPNum != l.qp.Num() {
+		l.t.fail("%s: completion %+v, want ID 77 of QP %d", what, wc, l.qp.Num())
+	}
+	l.wantStatus(what, wc, want...)
+	if iwarp(l.dev) {
+		return // the state follows later
+	}
+	attr, err := l.qp.Query()
+	l.t.must("query the QP", err)
+	if attr.State != verbs.QPErr {
+		l.t.fail("%s: the QP is in state %v, want %v", what, attr.State, verbs.QPErr)
+	}
+}
+
+// wantStatus ends the check unless a completion has one of the statuses.
+func (l *link) wantStatus(what string, wc verbs.WC, want ...verbs.WCStatus) {
+	l.t.note("%s: %v, vendor error %#x", what, wc.Status, wc.VendorErr)
+	for _, s := range want {
+		if wc.Status == s {
+			return
+		}
+	}
+	l.t.fail("%s: status %v, want %v", what, wc.Status, want)
+}
+
+func checkRemoteErrors(t *trial) {
+	for _, op := range []verbs.SendOpcode{verbs.OpWrite, verbs.OpRead, verbs.OpFetchAdd} {
+		// siw completes a WRITE before the peer has checked it.
+		if iwarp(t.dev) && op != verbs.OpRead || op == verbs.OpFetchAdd && !t.features.Atomics {
+			continue
+		}
+		for _, c := range []struct {
+			what  string
+			spoil func(*link, *verbs.SendWR)
+		}{
+			{"an unknown key", func(_ *link, wr *verbs.SendWR) { wr.RKey ^= 0xffff00 }},
+			{"memory behind the region", func(l *link, wr *verbs.SendWR) { wr.RemoteAddr = l.remote(int(l.memory.Length)) }},
+			{"memory before the region", func(l *link, wr *verbs.SendWR) { wr.RemoteAddr = l.remote(-8) }},
+		} {
+			l := t.link(Config{})
+			wr := verbs.SendWR{Opcode: op, SGList: l.elements([]piece{{0, 8}}), RemoteAddr: l.memory.Addr, RKey: l.memory.RKey}
+			c.spoil(l, &wr)
+			want := []verbs.WCStatus{verbs.WCRemAccessErr}
+			if iwarp(t.dev) {
+				want = append(want, verbs.WCRemOpErr, verbs.WCRemInvReqErr, verbs.WCGeneralErr, verbs.WCFatalErr, verbs.WCWRFlushErr)
+			}
+			l.fails(opName(op)+" of "+c.what, wr, want...)
+		}
+	}
+}
+
+func checkLocalErrors(t *trial) {
+	for _, c := range []struct {
+		what  string
+		spoil func(*verbs.SGE)
+	}{
+		{"an unknown key", func(s *verbs.SGE) { s.LKey ^= 0xffff00 }},
+		{"memory behind the region", func(s *verbs.SGE) { s.Addr += 64<<10 - 50 }},
+	} {
+		for _, op := range []verbs.SendOpcode{verbs.OpSend, verbs.OpWrite} {
+			l := t.link(Config{})
+			wr := l.write(piece{0, 100}, 0)
+			wr.Opcode = op
+			c.spoil(&wr.SGList[0])
+			if op == verbs.OpSend {
+				wr.RemoteAddr, wr.RKey = 0, 0
+				l.farRecv(1, piece{0, 100})
+			}
+			// The specification has the first status. Drivers also report the others.
+			l.fails(opName(op)+" of "+c.what, wr, verbs.WCLocProtErr, verbs.WCLocLenErr, verbs.WCLocQPOpErr)
+		}
+	}
+}
+
+func checkReceiveErrors(t *trial) {
+	l := t.link(Config{})
+	l.store(0, guards(200))
+	l.farRecv(5, piece{margin, 10})
+	sent, received := []verbs.WCStatus{verbs.WCRemInvReqErr}, []verbs.WCStatus{verbs.WCLocLenErr}
+	if t.knownFault(abi.RDMA_DRIVER_RXE, "wrong status for a receive that is too short") {
+		sent, received = append(sent, verbs.WCRemOpErr), append(received, verbs.WCLocQPOpErr)
+	}
+	l.fails("SEND of 100 bytes into 10", verbs.SendWR{Opcode: verbs.OpSend, SGList: l.elements([]piece{{0, 100}})}, sent...)
+	l.wantStatus("receive of 100 bytes into 10", l.farWait(false, 1)[0], received...)
+	l.same("memory behind the receive", l.load(margin+10, 100), guards(100))
+}
+
+func checkRNR(t *trial) {
+	l := t.link(Config{AckTimeout: time.Second})
+	l.post(signaled(verbs.SendWR{Opcode: verbs.OpSend, SGList: l.elements([]piece{{0, 8}})}))
+	time.Sleep(100 * time.Millisecond)
+	var wcs [1]verbs.WC
+	if n, err := l.sendCQ.Poll(wcs[:]); n != 0 || err != nil {
+		t.fail("SEND without a receive has completed: %+v, %v", wcs[0], err)
+	}
+	l.farRecv(1, piece{0, 8})
+	l.succeeded("SEND before its receive", l.sends(1))
+	l.farReceived(1)
+	l = t.link(Config{AckTimeout: time.Second, RetryCount: 3, RNRRetryCount: 2})
+	l.fails("SEND without a receive", verbs.SendWR{Opcode: verbs.OpSend, SGList: l.elements([]piece{{0, 8}})}, verbs.WCRNRRetryExcErr)
+}
+
+func checkRetries(t *trial) {
+	for _, op := range []verbs.SendOpcode{verbs.OpSend, verbs.OpWrite, verbs.OpRead} {
+		l := t.link(Config{AckTimeout: 10 * time.Millisecond, RetryCount: 2})
+		l.t.call("Fail", l.far, &struct{}{})
+		wr := l.write(piece{0, 8}, 0)
+		wr.Opcode = op
+		l.fails(opName(op)+" to a QP in error", wr, verbs.WCRetryExcErr)
+	}
+}
+
+func checkFlush(t *trial) {
+	const n = 32
+	l := t.link(Config{})
+	for i := range n {
+		t.must("post a receive", l.recv(uint64(i), []piece{{0, 8}}))
+	}
+	t.must("move the QP to ERR", l.qp.Modify(&verbs.QPAttr{State: verbs.QPErr}, verbs.QPAttrState))
+	for i := range n {
+		wr := l.write(piece{0, 8}, 0)
+		wr.ID = uint64(i)
+		l.post(signaled(wr))
+	}
+	flushed := func(what string, cq *verbs.CQ) {
+		wcs, err := wait(t.ctx, cq, n)
+		t.must("wait for flushed "+what, err)
+		for i := range wcs {
+			if wcs[i].ID != uint64(i) || wcs[i].Status != verbs.WCWRFlushErr {
+				t.fail("flushed %s %d: completion %+v, want ID %d flushed", what, i, wcs[i], i)
+			}
+		}
+	}
+	flushed("receives", l.recvCQ)
+	flushed("sends", l.sendCQ)
+}
+
+func checkPeerDeath(t *trial) {
+	const n = 40
+	reads := !t.knownFault(abi.RDMA_DRIVER_SIW, "a READ can have two completions")
+	for range 5 {
+		l := t.link(Config{AckTimeout: 10 * time.Millisecond, RetryCount: 2, Memory: 128 << 10})
+		for i := range n {
+			wr := l.write(piece{0, 32 << 10}, 0)
+			if reads && i%2 == 1 {
+				wr = l.read(piece{64 << 10, 32 << 10}, 0)
+			}
+			wr.ID = uint64(i)
+			l.post(signaled(wr))
+		}
+		l.t.call("Close", l.far, &struct{}{})
+		good, seen := 0, map[uint64]bool{}
+		for _, wc := range l.sends(n) {
+			if seen[wc.ID] {
+				t.fail("request %d has completed twice", wc.ID)
+			}
+			seen[wc.ID] = true
+			if wc.Status == verbs.WCSuccess {
+				good++
+			}
+		}
+		t.note("%d of %d requests had completed before the end of the peer", good, n)
+	}
+}

@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package hwcheck
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"purerdma/verbs"
+)
+
+// eventChecks use completion events.
+var eventChecks = []Check{
+	{ID: "events", Title: "no lost wake-up of one sleeping goroutine", do: checkEvents},
+	{ID: "events-shared", Title: "no lost wake-up of eight sleeping goroutines", do: checkSharedEvents},
+	{ID: "solicited", Title: "events for solicited messages only", needs: needsSolicited, do: checkSolicited},
+}
+
+// lostTime is the time after which a sleeping goroutine must have been woken. A CQ that has a completion at the
+// end of a sleep of this length has lost a wake-up.
+const lostTime = 5 * time.Second
+
+// errLost reports a completion without an event.
+var errLost = errors.New("lost wake-up: a completion without an event")
+
+// sleep waits for completions by events only.
+func sleep(ctx context.Context, cq *verbs.CQ, wcs []verbs.WC) (int, error) {
+	ctx, cancel := context.WithTimeout(ctx, lostTime)
+	defer cancel()
+	n, err := cq.Wait(ctx, wcs)
+	if n > 0 && ctx.Err() != nil {
+		return n, errLost
+	}
+	return n, err
+}
+
+func checkEvents(t *trial) {
+	l := t.link(Config{})
+	l.sendCQ.SetSpin(0)
+	var wcs [8]verbs.WC
+	for i := range 3000 {
+		go func() { // posts before, during and after the arming
+			spin(rand.IntN(2000))
+			l.qp.PostSend([]verbs.SendWR{signaled(l.write(piece{0, 8}, 0))})
+		}()
+		n, err := sleep(t.ctx, l.sendCQ, wcs[:])
+		if err != nil {
+			t.fail("wait %d: %v", i, err)
+		}
+		l.succeeded("WRITE", wcs[:n])
+	}
+}
+
+// spin takes a time that depends on n.
+func spin(n int) {
+	for range n {
+		spun.Add(1)
+	}
+}
+
+var spun atomic.Uint64
+
+func checkSharedEvents(t *trial) {
+	const waiters, requests = 8, 4000
+	l := t.link(Config{Cap: verbs.QPCap{SendWR: 128}})
+	l.sendCQ.SetSpin(0)
+	ctx, cancel := context.WithCancel(t.ctx)
+	defer cancel()
+	room := make(chan struct{}, 100) // requests in flight
+	var got atomic.Int64
+	errs := make(chan error, waiters)
+	var wg sync.WaitGroup
+	for range waiters {
+		wg.Go(func() { errs <- sleeper(ctx, l.sendCQ, room, &got, requests, cancel) })
+	}
+	for i := range requests {
+		select {
+		case room <- struct{}{}:
+		case <-ctx.Done():
+		}
+		if ctx.Err() != nil {
+			break
+		}
+		if i%50 == 0 {
+			time.Sleep(time.Millisecond) // all goroutines fall asleep
+		}
+		if _, err := l.qp.PostSend([]verbs.SendWR{signaled(l.write(piece{0, 8}, 0))}); err != nil {
+			cancel()
+			errs <- fmt.Errorf("post request %d: %w", i, err)
+			break
+		}
+	}
+	wg.Wait()
+	close(errs)
+	for err := range errs {
+		t.must("wait", err)
+	}
+	if got.Load() != requests {
+		t.fail("%d completions of %d requests", got.Load(), requests)
+	}
+}
+
+// sleeper polls a CQ with others until all completions have been polled.
+func sleeper(ctx context.Context, cq *verbs.CQ, room <-chan struct{}, got *atomic.Int64, want int64, end func()) error {
+	var wcs [4]verbs.WC
+	for ctx.Err() == nil {
+		n, err := sleep(ctx, cq, wcs[:])
+		if ctx.Err() != nil && n == 0 {
+			return nil
+		}
+		if err != nil {
+			// Another goroutine may have polled all completions of the last seconds.
+			if errors.Is(err, os.ErrDeadlineExceeded) {
+				continue
+			}
+			end()
+			return err
+		}
+		for i := range wcs[:n] {
+			if err := wcs[i].Err(); err != nil {
+				end()
+				return err
+			}
+			<-room
+		}
+		if got.Add(int64(n)) == want {
+			end()
+		}
+	}
+	return nil
+}
+
+func needsSolicited(t *trial) string {
+	if iwarp(t.dev) {
+		return "iWARP devices may report every completion"
+	}
+	return ""
+}
+
+func checkSolicited(t *trial) {
+	l := t.link(Config{})
+	for i := range 8 {
+		t.must("post a receive", l.recv(uint64(i), []piece{{0, 8}}))
+	}
+	for range 4 {
+		t.must("arm the CQ", l.recvCQ.Arm(true))
+		l.farPost(PlainWR{Opcode: verbs.OpSend, Flags: verbs.SendSignaled}, piece{0, 8})
+		l.succeeded("SEND", l.farWait(true, 1))
+		short, cancel := context.WithTimeout(t.ctx, 50*time.Millisecond)
+		_, err := l.recvCQ.Channel().Next(short)
+		cancel()
+		if err == nil {
+			t.fail("an unsolicited message caused an event")
+		}
+		l.farPost(PlainWR{Opcode: verbs.OpSend, Flags: verbs.SendSignaled | verbs.SendSolicited}, piece{0, 8})
+		l.succeeded("solicited SEND", l.farWait(true, 1))
+		long, cancel := context.WithTimeout(t.ctx, patience)
+		_, err = l.recvCQ.Channel().Next(long)
+		cancel()
+		t.must("event of a solicited message", err)
+		var wcs [2]verbs.WC
+		for got := 0; got < 2; {
+			n, err := l.recvCQ.Poll(wcs[got:])
+			if got += n; err != nil || n == 0 {
+				t.fail("%d completions after the event, %v, want 2", got, err)
+			}
+		}
+	}
+}

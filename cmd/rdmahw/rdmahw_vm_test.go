@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package main
+
+import (
+	"context"
+	"net"
+	"strings"
+	"testing"
+
+	"purerdma/cmd/internal/hwcheck"
+	"purerdma/internal/hwreport"
+	"purerdma/internal/longtest"
+	"purerdma/internal/vmtest"
+	"purerdma/verbs"
+)
+
+// wantPassed checks that every check that can run on the device has passed, and the kind of the device.
+func wantPassed(t *testing.T, status int, r *hwreport.Report) {
+	t.Helper()
+	for i := range r.Results {
+		result := &r.Results[i]
+		if result.Status != hwreport.Pass && result.Status != hwreport.Skip {
+			t.Errorf("run() = %s: %v", strings.TrimSpace(result.Line()), result.Evidence)
+		}
+	}
+	if status != 0 || r.Count(hwreport.Pass) < len(r.Results)/2 {
+		t.Errorf("run() = %d with %s, want 0 and at least half of the checks passed", status, r.Summary())
+	}
+	want := hwreport.Software
+	if vmtest.Driver() == "mlx5" {
+		want = hwreport.Model
+	}
+	if r.Machine.Kind != want || r.Machine.Driver != vmtest.Driver() {
+		t.Errorf("run() reports a %s with driver %s, want a %s with driver %s", r.Machine.Kind, r.Machine.Driver, want, vmtest.Driver())
+	}
+}
+
+// ids returns the list of the checks of a run. The long tests include the slow ones.
+func ids() string {
+	var list []string
+	for _, c := range hwcheck.All() {
+		if c.ID != "wrap" || longtest.Enabled() {
+			list = append(list, c.ID)
+		}
+	}
+	return strings.Join(list, ",")
+}
+
+// TestVMRun runs all checks on a device that sends to itself.
+func TestVMRun(t *testing.T) {
+	h := vmtest.Hosts(t, 1)[0]
+	status, r, _ := runReport(t, testProgram("real"), "-only", ids(), "-d", h.Device, "-a", h.IPv4.String())
+	wantPassed(t, status, r)
+	if r.Peer != "loopback" {
+		t.Errorf("run() reports the peer %q, want loopback", r.Peer)
+	}
+}
+
+// TestVMPeer runs all checks between two devices.
+func TestVMPeer(t *testing.T) {
+	hosts := vmtest.Hosts(t, 2)
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatalf("net.Listen: %v", err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	served := make(chan error, 1)
+	go func() {
+		served <- hwcheck.Serve(ctx, ln, &hwcheck.Target{Host: verbs.DefaultHost(), Device: hosts[1].Device, Port: 1, Addr: hosts[1].IPv4})
+	}()
+	status, r, _ := runReport(t, testProgram("real"), "-only", ids(), "-d", hosts[0].Device, "-a", hosts[0].IPv4.String(), "-peer", ln.Addr().String())
+	wantPassed(t, status, r)
+	if r.Peer != "another host" {
+		t.Errorf("run() reports the peer %q, want another host", r.Peer)
+	}
+	cancel()
+	if err := <-served; err != nil {
+		t.Errorf("hwcheck.Serve: %v", err)
+	}
+}
