@@ -21,16 +21,24 @@ func (q *cq) completeWide(d *Device, e *completion, wide []byte) bool {
 	if op := prm.CQE.Opcode.Get(e[:]); op == prm.CQEReqErr || op == prm.CQERespErr {
 		solicited = true
 	}
-	if wide != nil {
-		if b := q.slot(d); b != nil {
-			copy(b, wide)
-		}
+	if q.delay(d, e, wide, solicited) {
+		return true
 	}
-	if !q.put(d, e) {
+	if !q.write(d, e, wide) {
 		return false
 	}
 	q.announce(d, solicited)
 	return true
+}
+
+// write writes a completion with its first half, which may be nil.
+func (q *cq) write(d *Device, e *completion, wide []byte) bool {
+	if len(wide) > 0 {
+		if b := q.slot(d); b != nil {
+			copy(b, wide)
+		}
+	}
+	return q.put(d, e)
 }
 
 // announce sends the requested event for new completions.

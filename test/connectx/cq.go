@@ -24,6 +24,7 @@ type cq struct {
 	state     uint64 // prm.CQStateArmed and its siblings
 	status    uint64
 	held      []completion // unwritten completions that may share a title
+	late      late
 	users
 }
 
@@ -107,6 +108,7 @@ func destroyCQ(d *Device, in, _ []byte) error {
 		return err
 	}
 	q.eq.users--
+	q.late.timer.stop()
 	q.buffer.hold(d, -1)
 	q.uar.cqs = without(q.uar.cqs, q)
 	return nil

@@ -66,6 +66,7 @@ type Device struct {
 	ethernet
 
 	quirks
+	defects
 
 	scratch
 }

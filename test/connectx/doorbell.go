@@ -15,6 +15,9 @@ func (q *qp) doorbell(d *Device, u *uar, p []byte) {
 		d.violation(q.name(), "a doorbell on page %#x, which is not the QP's", u.n)
 		return
 	}
+	if d.losesDoorbell() {
+		return
+	}
 	q.told(p)
 	if d.strict() {
 		q.checkDoorbell(p)

@@ -104,6 +104,9 @@ func (u *uar) rung(d *Device, off int, v []byte) {
 		}
 		return
 	}
+	if d.losesDoorbell() {
+		return
+	}
 	n := uint32(prm.Ctrl.QPN.Get(v))
 	if q, ok := d.queues.objects[n].(*qp); !ok {
 		// It may have existed at the time of the store.

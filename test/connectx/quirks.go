@@ -144,6 +144,9 @@ func (r *forgery) complete(d *Device, receive bool) bool {
 
 // receiveCounter returns the number of a receive in completions.
 func (d *Device) receiveCounter(r *receiveQueue, index uint16) uint64 {
+	if d.defects.SwappedCounters && !r.linked {
+		index ^= 1
+	}
 	if d.quirks.ReceiveCounterModulo && !r.linked {
 		return uint64(index) & (1<<r.logSize - 1)
 	}

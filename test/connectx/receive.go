@@ -50,7 +50,7 @@ func (t *target) receive(m *message) answer {
 			case prm.SyndromeLocalLength:
 				return t.refuseReceive(w, prm.SyndromeRemoteInvalid, s, 0, "receive %#x is too short for %d bytes", w.index, n)
 			}
-			transfer(t.d.remote, m.data)
+			transfer(t.d.scattered(t.d.remote, n), m.data)
 		}
 	}
 	t.queue.take(w)

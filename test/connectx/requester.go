@@ -132,7 +132,11 @@ func (q *qp) run() {
 		if !q.take(posted - q.next) {
 			return
 		}
-		q.transmit(len(q.flights) - 1)
+		last := len(q.flights) - 1
+		if q.overtaken(posted) {
+			q.transmit(last + 1)
+		}
+		q.transmit(last)
 		q.retire()
 	}
 }
@@ -159,7 +163,7 @@ func (q *qp) take(wqebbs uint16) bool {
 		}
 	}
 	fence := prm.Ctrl.Fence.Get(w)
-	if waiting > 0 && fence >= prm.FenceRead || f.response && waiting >= q.maxResponses() {
+	if waiting > 0 && fence >= prm.FenceRead && !q.d.defects.IgnoredFence || f.response && waiting >= q.maxResponses() {
 		return false // until an answer arrives
 	}
 	if f.wqebbs > wqebbs {

@@ -176,23 +176,9 @@ func (l *link) datagram(wr verbs.SendWR) verbs.SendWR {
 
 // same ends the check if two blocks of data differ.
 func (l *link) same(what string, got, want []byte) {
-	if bytes.Equal(got, want) {
-		return
+	if !bytes.Equal(got, want) {
+		l.t.fail("%s: %s", what, difference(got, want))
 	}
-	if len(got) != len(want) {
-		l.t.fail("%s: %d bytes, want %d", what, len(got), len(want))
-	}
-	first, differ := -1, 0
-	for i := range got {
-		if got[i] != want[i] {
-			differ++
-			if first < 0 {
-				first = i
-			}
-		}
-	}
-	end := min(len(got), first+16)
-	l.t.fail("%s: %d of %d bytes are wrong, first at %d: % x, want % x", what, differ, len(got), first, got[first:end], want[first:end])
 }
 
 // full reports whether a queue was full.

@@ -43,6 +43,27 @@ func guards(n int) []byte {
 	return b
 }
 
+// difference describes how two blocks of data differ.
+func difference(got, want []byte) string {
+	if len(got) != len(want) {
+		return fmt.Sprintf("%d bytes, want %d", len(got), len(want))
+	}
+	first, differ := -1, 0
+	for i := range got {
+		if got[i] != want[i] {
+			differ++
+			if first < 0 {
+				first = i
+			}
+		}
+	}
+	if first < 0 {
+		return "no difference"
+	}
+	end := min(len(got), first+16)
+	return fmt.Sprintf("%d of %d bytes are wrong, first at %d: % x, want % x", differ, len(got), first, got[first:end], want[first:end])
+}
+
 // sizes are the sizes of messages around each limit of a device: elements of a WQE, inline data,
 // data in completions, segments of packets, pages.
 var sizes = []int{

@@ -95,12 +95,13 @@ func (e *end) sink(ctx context.Context, s *Stream) error {
 
 // compare polls the receives of a stream and compares them.
 func (e *end) compare(ctx context.Context, s *Stream, refill chan<- int) error {
+	var wcs [16]verbs.WC
 	for got := 0; got < s.Count; {
-		wcs, err := waitSome(ctx, e.recvCQ, min(16, s.Count-got))
+		n, err := waitSome(ctx, e.recvCQ, wcs[:min(len(wcs), s.Count-got)])
 		if err != nil {
 			return fmt.Errorf("message %d of %d: %w", got, s.Count, err)
 		}
-		for i := range wcs {
+		for i := range wcs[:n] {
 			if err := e.compareMessage(s, got, &wcs[i]); err != nil {
 				return err
 			}
@@ -121,12 +122,12 @@ func (e *end) compareMessage(s *Stream, n int, wc *verbs.WC) error {
 	if s.Writes {
 		at := writeArea + n%slots*writeSlot
 		if got, want := e.mr.Bytes()[at:][:writeSlot], pattern(-n, writeSlot); !bytes.Equal(got, want) {
-			return fmt.Errorf("WRITE before message %d: data % x, want % x", n, got, want)
+			return fmt.Errorf("WRITE before message %d: %s", n, difference(got, want))
 		}
 	}
 	got := gathered(e.mr.Bytes(), s.pieces(int(wc.ID)))[:wc.ByteLen]
 	if want := pattern(n, s.size(n)); !bytes.Equal(got, want) {
-		return fmt.Errorf("message %d of %d bytes: data % x, want % x", n, len(want), got[:min(32, len(got))], want[:min(32, len(want))])
+		return fmt.Errorf("message %d: %s", n, difference(got, want))
 	}
 	return nil
 }
@@ -157,15 +158,6 @@ func (e *end) refill(ctx context.Context, s *Stream, slots <-chan int) error {
 		}
 	}
 	return nil
-}
-
-// waitSome returns at least one completion and at most n.
-func waitSome(ctx context.Context, cq *verbs.CQ, n int) ([]verbs.WC, error) {
-	ctx, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
-	wcs := make([]verbs.WC, n)
-	n, err := cq.Wait(ctx, wcs)
-	return wcs[:n], err
 }
 
 // source is the near end of a stream.
@@ -319,12 +311,13 @@ func (s *source) poll(ctx context.Context) error {
 		left *= 2
 	}
 	next := [2]uint64{}
+	var wcs [16]verbs.WC
 	for left > 0 {
-		wcs, err := waitSome(ctx, s.l.sendCQ, min(left, 16))
+		n, err := waitSome(ctx, s.l.sendCQ, wcs[:min(len(wcs), left)])
 		if err != nil {
 			return fmt.Errorf("request %d: %d posted, %d completed: %w", next[0], s.posted.Load(), s.polled.Load(), err)
 		}
-		for i := range wcs {
+		for i := range wcs[:n] {
 			wc := &wcs[i]
 			if err := wc.Err(); err != nil {
 				return err
@@ -340,13 +333,13 @@ func (s *source) poll(ctx context.Context) error {
 				}
 			}
 		}
-		done := int64(len(wcs))
+		done := int64(n)
 		if s.Writes {
 			done *= 2 // the WRITE before each message has also completed
 		}
 		s.polled.Add(done)
 		s.signal()
-		left -= len(wcs)
+		left -= n
 	}
 	return nil
 }
@@ -357,7 +350,7 @@ func (s *source) compareRead(n int) error {
 	got := s.l.mr.Bytes()[readArea+at:][:1+n%readSlot]
 	want := pattern(readArea, readSlot*readSlots)[at:][:len(got)]
 	if !bytes.Equal(got, want) {
-		return fmt.Errorf("READ %d of %d bytes: data % x, want % x", n, len(want), got, want)
+		return fmt.Errorf("READ %d: %s", n, difference(got, want))
 	}
 	clear(got)
 	return nil
