@@ -92,6 +92,7 @@ var trees = map[string]rule{
 	"cmd":                {ours: []string{"cm", "oob", "rsocket", "verbs", "uverbs", "ucma", "cmd/internal/addrinfo", "cmd/internal/tool", "cmd/internal/pingpong", "cmd/internal/streamtest", "cmd/internal/version"}},
 	"examples":           {ours: []string{"cm", "inflight", "msg", "oob", "pool", "stream", "verbs", "examples/internal/..."}},
 	"test":               {ours: []string{"cm", "verbs", "uverbs", "ucma", "provider", "abi", "internal/longtest", "internal/vmtest", "test/..."}, xsys: true},
+	"test/documents":     {ours: []string{"internal/hwreport", "test/..."}},
 	"test/bench":         {ours: []string{"cm", "inflight", "msg", "stream", "verbs", "internal/vmtest", "test/..."}, xsys: true},
 	"test/bench-mlx5":    {ours: []string{"cm", "cm/cmtest", "verbs", "uverbs", "provider", "provider/mlx5", "provider/mlx5/mlx5test", "test/..."}, xsys: true},
 	"test/oracle/replay": {ours: []string{"abi", "internal/mem", "provider", "uverbs", "test/..."}},

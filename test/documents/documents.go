@@ -6,6 +6,7 @@
 //	<!-- table FILE [PREFIX] -->    a table of the rows of docs/data/FILE (CSV) that begin with PREFIX
 //	<!-- columns FILE A,B -->       the columns A and B of all rows of docs/data/FILE (CSV)
 //	<!-- faults FILE DRIVER -->     a section for each fault of the driver in docs/data/FILE (JSON)
+//	<!-- hardware DIR -->          a table of the reports of rdmahw (JSON) in docs/data/DIR
 //	<!-- code FILE [NAME] -->       the Go file, or its function or type of that name
 //
 // The part reaches to the next <!-- end -->. Command write (make docs) writes the parts
@@ -114,6 +115,8 @@ func generate(line string, module fs.FS) (string, error) {
 		return table(module, Dir+"/data/"+file, "", strings.Split(arg, ","))
 	case kind == "faults":
 		return faults(module, Dir+"/data/"+file, arg)
+	case kind == "hardware":
+		return hardware(module, Dir+"/data/"+file)
 	case kind == "code":
 		return code(module, file, arg)
 	}
