@@ -40,7 +40,7 @@ const defaultLimit = 2 * time.Minute
 // All returns the checks in the order of a run.
 func All() []Check {
 	var all []Check
-	for _, group := range [][]Check{dataChecks, listChecks, orderChecks, queueChecks, errorChecks, memoryChecks, eventChecks, lifeChecks, datagramChecks} {
+	for _, group := range [][]Check{dataChecks, listChecks, orderChecks, queueChecks, errorChecks, memoryChecks, eventChecks, lifeChecks, datagramChecks, connectionChecks} {
 		all = append(all, group...)
 	}
 	for i := range all {

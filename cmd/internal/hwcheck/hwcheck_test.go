@@ -5,13 +5,16 @@
 package hwcheck
 
 import (
+	"net/netip"
 	"testing"
 
+	"purerdma/cm/cmtest"
 	"purerdma/internal/hwreport"
 	"purerdma/internal/vmtest"
 	"purerdma/provider"
 	"purerdma/provider/mlx5"
 	"purerdma/test/connectx/inprocess"
+	"purerdma/uverbs/uverbstest"
 	"purerdma/verbs"
 )
 
@@ -24,7 +27,7 @@ func model(t testing.TB) (*inprocess.Kernel, *Target) {
 }
 
 // unsupported lists the checks whose preconditions the model does not meet.
-var unsupported = map[string]bool{"on-demand": true}
+var unsupported = map[string]bool{"on-demand": true, "connections": true, "streams": true, "calls": true}
 
 // TestModel runs each check on the software ConnectX. It must pass each that it can run.
 func TestModel(t *testing.T) {
@@ -42,6 +45,18 @@ func TestModel(t *testing.T) {
 			}
 			if r.Status != want {
 				t.Errorf("Run(%s) = %s: %s, want %s", c.ID, r.Status, r.Reason, want)
+			}
+		})
+	}
+}
+
+// TestManager runs the checks of the connection manager on a kernel in memory.
+func TestManager(t *testing.T) {
+	target := &Target{Host: cmtest.New(uverbstest.New("rxe0")).Host(), Device: "rxe0", Port: 1, Addr: netip.MustParseAddr("10.0.0.1")}
+	for _, c := range connectionChecks {
+		t.Run(c.ID, func(t *testing.T) {
+			if r := c.Run(t.Context(), target); r.Status != hwreport.Pass {
+				t.Errorf("Run(%s) = %s: %s, want %s", c.ID, r.Status, r.Reason, hwreport.Pass)
 			}
 		})
 	}
