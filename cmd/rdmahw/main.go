@@ -2,7 +2,7 @@
 
 // Rdmahw checks an RDMA device and writes a report about it:
 //
-//	rdmahw run [-d device] [-i port] [-a address] [-peer host[:port]] [-only id,...] [-minutes 15] [-o report.tar.gz]
+//	rdmahw run [-d device] [-i port] [-a address] [-peer host[:port]] [-only id,...] [-destructive] [-minutes 15] [-o report.tar.gz]
 //	rdmahw serve [-d device] [-i port] [-a address] [-p port]
 //	rdmahw list
 //
@@ -16,6 +16,10 @@
 //
 // The program needs no root, except for the rights that any RDMA program needs: see rdmadoctor. It changes no
 // setting. The default device is the first one with an active port.
+//
+// With -destructive it also sets the network interface of the port down, and unbinds the driver of the device. It
+// needs root for that. Other users of the device or the interface lose their connections, and the interface can
+// lose addresses and routes.
 //
 // Each check runs in a process of its own, with a time limit. A process that exceeds it gets SIGQUIT, so that the
 // report contains its stacks, and is then killed. The whole run ends after -minutes. The remaining checks are
@@ -92,6 +96,7 @@ type options struct {
 	peer    string
 	listen  string
 	only    string
+	destroy bool
 	minutes float64
 	out     string
 }
@@ -136,6 +141,7 @@ func (o *options) flags(command string, stderr io.Writer) *flag.FlagSet {
 	switch command {
 	case "run":
 		fs.StringVar(&o.only, "only", "", "IDs of the checks, separated by commas (default: all)")
+		fs.BoolVar(&o.destroy, "destructive", false, "also disturb the device: network interface down, driver unbound")
 		fs.Float64Var(&o.minutes, "minutes", 15, "limit of the whole run")
 		fs.StringVar(&o.out, "o", "report.tar.gz", "file for the report")
 		fallthrough

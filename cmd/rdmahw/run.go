@@ -24,7 +24,7 @@ const machineLimit = 30 * time.Second
 
 // runAll runs the checks and writes the report.
 func (p *program) runAll(ctx context.Context, o *options, _ []string, u *tool.UI) int {
-	checks, err := selected(o.only)
+	checks, err := selected(o.only, o.destroy)
 	if err == nil {
 		_, err = p.target(o)
 	}
@@ -55,16 +55,24 @@ func (p *program) runAll(ctx context.Context, o *options, _ []string, u *tool.UI
 	return 0
 }
 
-// selected returns the checks of a list of IDs, or all.
-func selected(only string) ([]hwcheck.Check, error) {
-	if only == "" {
-		return hwcheck.All(), nil
-	}
+// selected returns the checks of a list of IDs, or all. Destructive checks need the flag.
+func selected(only string, destructive bool) ([]hwcheck.Check, error) {
 	var list []hwcheck.Check
+	if only == "" {
+		for _, c := range hwcheck.All() {
+			if destructive || !c.Destructive {
+				list = append(list, c)
+			}
+		}
+		return list, nil
+	}
 	for id := range strings.SplitSeq(only, ",") {
 		c, ok := hwcheck.Find(id)
 		if !ok {
 			return nil, fmt.Errorf("-only: no check %q", id)
+		}
+		if c.Destructive && !destructive {
+			return nil, fmt.Errorf("-only: check %s needs -destructive", id)
 		}
 		list = append(list, c)
 	}

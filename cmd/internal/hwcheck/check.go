@@ -29,6 +29,8 @@ type Check struct {
 	// Limit is the time after which a watchdog ends the check. It is generous, because a slow
 	// machine must not fail.
 	Limit time.Duration
+	// Destructive marks a check that disturbs other users of the device or of its network interface.
+	Destructive bool
 	// needs returns the unmet precondition, or "". nil means none.
 	needs func(*trial) string
 	do    func(*trial)
@@ -40,7 +42,7 @@ const defaultLimit = 2 * time.Minute
 // All returns the checks in the order of a run.
 func All() []Check {
 	var all []Check
-	for _, group := range [][]Check{dataChecks, listChecks, orderChecks, queueChecks, errorChecks, memoryChecks, eventChecks, lifeChecks, datagramChecks, connectionChecks} {
+	for _, group := range [][]Check{dataChecks, listChecks, orderChecks, queueChecks, errorChecks, memoryChecks, eventChecks, lifeChecks, datagramChecks, connectionChecks, perfChecks, faultChecks} {
 		all = append(all, group...)
 	}
 	for i := range all {

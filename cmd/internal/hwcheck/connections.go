@@ -104,7 +104,8 @@ func echoOne(ctx context.Context, ln *cm.Listener) error {
 	if err := conn.Send(ctx, buf.Slice(0, int(wc.ByteLen))); err != nil {
 		return err
 	}
-	_, err = conn.Wait(ctx) // the peer disconnects
+	// The peer must not disconnect first, because that can flush the echo.
+	_, err = conn.Disconnect(ctx)
 	return err
 }
 
@@ -132,7 +133,7 @@ func exchangeOne(ctx context.Context, d *cm.Dialer, address string, seed int) er
 	if got, want := buf.Bytes()[connMessage:], pattern(seed, connMessage); !bytes.Equal(got, want) {
 		return fmt.Errorf("echo: %s", difference(got, want))
 	}
-	_, err = conn.Disconnect(ctx)
+	_, err = conn.Wait(ctx)
 	return err
 }
 

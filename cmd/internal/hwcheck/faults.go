@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package hwcheck
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"purerdma/uverbs"
+	"purerdma/verbs"
+)
+
+// faultChecks disturb the device and its other users. They need root.
+var faultChecks = []Check{
+	{ID: "link-down", Title: "network interface down and up again", Destructive: true, needs: needsLink, do: checkLinkDown},
+	{ID: "unbind", Title: "driver unbound from the device and bound again", Destructive: true, needs: needsPCI, do: checkUnbind},
+}
+
+// returnTime bounds the time until a disturbed device works again.
+const returnTime = time.Minute
+
+func needsRoot(t *trial) string {
+	switch {
+	case os.Geteuid() != 0:
+		return "needs root"
+	case t.target.Peer != "":
+		return "runs without a peer"
+	}
+	return ""
+}
+
+func needsLink(t *trial) string {
+	if reason := needsRoot(t); reason != "" {
+		return reason
+	}
+	if _, err := t.flagsFile(); err != nil {
+		return err.Error()
+	}
+	return ""
+}
+
+func needsPCI(t *trial) string {
+	if reason := needsRoot(t); reason != "" {
+		return reason
+	}
+	if _, _, err := t.driverFiles(); err != nil {
+		return err.Error()
+	}
+	return ""
+}
+
+// flagsFile returns the file with the flags of the port's network interface.
+func (t *trial) flagsFile() (string, error) {
+	infos, err := t.target.Host.Devices()
+	if err != nil {
+		return "", err
+	}
+	for _, info := range infos {
+		if info.Name != t.target.Device {
+			continue
+		}
+		ports, err := uverbs.System{}.Ports(info)
+		if err != nil {
+			return "", err
+		}
+		for _, p := range ports {
+			if p.Number == int(t.target.Port) && p.Ifindex != 0 {
+				iface, err := net.InterfaceByIndex(p.Ifindex)
+				if err != nil {
+					return "", err
+				}
+				return filepath.Join("/sys/class/net", iface.Name, "flags"), nil
+			}
+		}
+	}
+	return "", errors.New("the port has no network interface in this namespace")
+}
+
+// setUp sets or clears IFF_UP in the flags of a network interface.
+func setUp(file string, up bool) error {
+	b, err := os.ReadFile(file)
+	if err != nil {
+		return err
+	}
+	flags, err := strconv.ParseUint(strings.TrimSpace(string(b)), 0, 32)
+	if err != nil {
+		return err
+	}
+	flags &^= 1
+	if up {
+		flags |= 1
+	}
+	return os.WriteFile(file, fmt.Appendf(nil, "%#x\n", flags), 0)
+}
+
+// driverFiles returns the directory of the PCI driver of the device, and the name of the device there.
+func (t *trial) driverFiles() (dir, name string, err error) {
+	device, err := filepath.EvalSymlinks(filepath.Join("/sys/class/infiniband", t.target.Device, "device"))
+	if err != nil {
+		return "", "", fmt.Errorf("the device is not a PCI device: %w", err)
+	}
+	dir, err = filepath.EvalSymlinks(filepath.Join(device, "driver"))
+	if err != nil {
+		return "", "", fmt.Errorf("the device has no driver: %w", err)
+	}
+	if filepath.Base(filepath.Dir(filepath.Dir(dir))) != "pci" {
+		return "", "", errors.New("the device is not a PCI device")
+	}
+	return dir, filepath.Base(device), nil
+}
+
+func checkLinkDown(t *trial) {
+	file, err := t.flagsFile()
+	t.must("find the network interface", err)
+	up := func() error { return setUp(file, true) }
+	t.later(up)
+	t.disturb("link down", func() error { return setUp(file, false) }, up)
+}
+
+func checkUnbind(t *trial) {
+	dir, name, err := t.driverFiles()
+	t.must("find the driver", err)
+	write := func(file string) error { return os.WriteFile(filepath.Join(dir, file), []byte(name), 0) }
+	bound := false
+	bind := func() error {
+		if bound {
+			return nil
+		}
+		bound = true
+		if err := write("bind"); err != nil {
+			return err
+		}
+		// The new network interface is down and has no address.
+		t.target.Addr = netip.Addr{}
+		return t.interfaceUp()
+	}
+	t.later(bind)
+	t.disturb("unbind", func() error { return write("unbind") }, bind)
+}
+
+// interfaceUp waits for the network interface of the port and sets it up.
+func (t *trial) interfaceUp() error {
+	for began := time.Now(); ; time.Sleep(100 * time.Millisecond) {
+		file, err := t.flagsFile()
+		if err == nil {
+			err = setUp(file, true)
+		}
+		if err == nil || time.Since(began) > returnTime {
+			return err
+		}
+	}
+}
+
+// disturb checks that requests end during a fault, with success or a typed error, and that the device works again
+// after it.
+func (t *trial) disturb(what string, fault, revert func() error) {
+	l := t.link(Config{AckTimeout: 10 * time.Millisecond, RetryCount: 2})
+	l.send(l.write(piece{0, 8}, 0))
+	for range 10 {
+		l.post(signaled(l.write(piece{0, 1024}, 0)))
+	}
+	t.must(what, fault())
+	t.note("during the fault: %s", l.outcome(10))
+	if _, err := l.qp.PostSend([]verbs.SendWR{signaled(l.write(piece{0, 8}, 0))}); err != nil {
+		t.note("post during the fault: %v", err)
+		t.wantRemoval(err)
+	} else {
+		t.note("request during the fault: %s", l.outcome(1))
+	}
+	t.must("revert "+what, revert())
+	t.comesBack()
+}
+
+// outcome waits for completions and describes them. The removal of the device also ends the wait.
+func (l *link) outcome(n int) string {
+	statuses := map[string]int{}
+	wcs, err := wait(l.t.ctx, l.sendCQ, n)
+	if err != nil {
+		l.t.wantRemoval(err)
+		return err.Error()
+	}
+	for i := range wcs {
+		statuses[wcs[i].Status.String()]++
+	}
+	return fmt.Sprint(statuses)
+}
+
+// wantRemoval ends the check unless the error reports that the device was removed.
+func (t *trial) wantRemoval(err error) {
+	if _, ok := errors.AsType[*verbs.DeviceRemovedError](err); !ok {
+		t.fail("error during the fault: %v, want a DeviceRemovedError", err)
+	}
+}
+
+// comesBack waits until the port is active, and then uses it.
+func (t *trial) comesBack() {
+	began := time.Now()
+	for !t.usable() {
+		if time.Since(began) > returnTime {
+			t.fail("the device is not usable %v after the fault", returnTime)
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+	t.note("usable %v after the fault", time.Since(began).Round(time.Millisecond))
+	l := t.link(Config{})
+	sendOne(l, 1, 4096)
+}
+
+// usable reports whether the port is active and has its address.
+func (t *trial) usable() bool {
+	dev, err := t.target.Host.Open(t.target.Device)
+	if err != nil {
+		return false
+	}
+	defer dev.Close()
+	port, err := dev.QueryPort(t.target.Port)
+	if err != nil || port.State != verbs.PortActive {
+		return false
+	}
+	if iwarp(dev) {
+		return true
+	}
+	_, err = t.target.gid(dev)
+	return err == nil
+}
