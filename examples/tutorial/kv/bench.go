@@ -38,6 +38,6 @@ func measure(ctx context.Context, c *Client, w io.Writer) error {
 	for range *goroutines {
 		err = errors.Join(err, <-errs)
 	}
-	fmt.Fprintf(w, "%d goroutines: %.0f GETs per second\n", *goroutines, float64(count.Load())/duration.Seconds())
+	fmt.Fprintf(w, "goroutines: %d, GETs per second: %.0f\n", *goroutines, float64(count.Load())/duration.Seconds())
 	return err
 }

@@ -33,7 +33,7 @@ func TestBench(t *testing.T) {
 	*goroutines, *duration = 100, 200*time.Millisecond
 	defer func() { *goroutines = 0 }()
 	var out strings.Builder
-	if err := run(ctx, &out); err != nil || !strings.HasPrefix(out.String(), "100 goroutines: ") {
+	if err := run(ctx, &out); err != nil || !strings.HasPrefix(out.String(), "goroutines: 100, GETs per second: ") {
 		t.Errorf("run() = %v with output %q, want a rate", err, out.String())
 	}
 }
