@@ -9,8 +9,11 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"strconv"
+	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"purerdma/internal/vmtest"
 	"purerdma/verbs"
@@ -130,7 +133,8 @@ func TestVMReregister(t *testing.T) {
 	})
 }
 
-// setHugePages reserves huge pages as an administrator, until the test ends.
+// setHugePages reserves huge pages as an administrator, until the test ends. The kernel reserves fewer if its
+// memory is fragmented. setHugePages then has it free and move pages.
 func setHugePages(t *testing.T, n int) {
 	t.Helper()
 	const setting = "/proc/sys/vm/nr_hugepages"
@@ -139,8 +143,26 @@ func setHugePages(t *testing.T, n int) {
 		t.Fatalf("os.ReadFile: %v", err)
 	}
 	t.Cleanup(func() { os.WriteFile(setting, old, 0) })
-	if err := os.WriteFile(setting, fmt.Append(nil, n), 0); err != nil {
-		t.Fatalf("os.WriteFile: %v", err)
+	set := func(file string, n int) {
+		t.Helper()
+		if err := os.WriteFile(file, fmt.Append(nil, n), 0); err != nil {
+			t.Fatalf("os.WriteFile: %v", err)
+		}
+	}
+	for end := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
+		set(setting, n)
+		have, err := os.ReadFile(setting)
+		if err != nil {
+			t.Fatalf("os.ReadFile: %v", err)
+		}
+		if strings.TrimSpace(string(have)) == strconv.Itoa(n) {
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatalf("os.ReadFile(%s) = %q after %d were requested, want %[3]d", setting, have, n)
+		}
+		set("/proc/sys/vm/drop_caches", 3)
+		set("/proc/sys/vm/compact_memory", 1)
 	}
 }
 
