@@ -10,7 +10,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"os"
 	"runtime"
+	"runtime/pprof"
 	"strings"
 	"testing"
 	"time"
@@ -230,7 +232,8 @@ func TestOtherSideLeaves(t *testing.T) {
 					if err == nil {
 						t.Errorf("%s, the %s leaves: serve = nil, want an error", name, who)
 					}
-				case <-time.After(20 * time.Second):
+				case <-time.After(3 * time.Minute):
+					pprof.Lookup("goroutine").WriteTo(os.Stderr, 2)
 					t.Fatalf("%s, the %s leaves: the other side has not returned", name, who)
 				}
 			}
