@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"syscall"
 
 	"purerdma/abi"
@@ -25,8 +26,9 @@ type Context struct {
 	noScatter bool // no QP's completions have data
 	strict    bool // Driver.Strict
 	log       *slog.Logger
-	skips     lograte.Counter // completions that made no sense
-	notEnded  lograte.Counter // failing QPs that the kernel did not end
+	recorder  atomic.Pointer[Recorder] // of new queues, or nil
+	skips     lograte.Counter          // completions that made no sense
+	notEnded  lograte.Counter          // failing QPs that the kernel did not end
 
 	mu    sync.Mutex
 	ports map[uint8]port // cache of the queried ports

@@ -41,6 +41,7 @@ type CQ struct {
 	left     []*mem.Region     // rings before Resize that the device may still write to
 	entries  int               // that fit
 	ethernet bool              // the device's ports are Ethernet
+	recorded *recordedCQ       // nil if the completions are not recorded
 
 	ctx         *Context
 	handle      uint32
@@ -156,7 +157,11 @@ func (c *CQ) take(wcs []provider.WC, n int) int {
 		if !c.ours(c.ci, last) {
 			break
 		}
-		switch c.other(c.ci, e, last, &wcs[n]) {
+		out := c.other(c.ci, e, last, &wcs[n])
+		if c.recorded != nil {
+			c.recorded.completion(c, e, out, &wcs[n])
+		}
+		switch out {
 		case took:
 			storeRelease(&c.ci, c.ci+1)
 			c.count(&wcs[n])

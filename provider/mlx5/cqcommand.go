@@ -162,6 +162,7 @@ func (c *CQ) goOnIn(r *mem.Region, log uint8, kept []uint32, end uint32) {
 	to.use(r, log, c.shift)
 	first := c.place(&to, kept, end)
 	c.use(r, log, c.shift)
+	c.record()
 	c.moveOn(first)
 }
 

@@ -138,6 +138,7 @@ func (c *Context) createCQ(cfg *provider.CQConfig, opt *CQOptions) (_ *CQ, err e
 		return nil, errors.Join(unsupported("the kernel made a CQ of %d entries out of one of %d", k.Entries, q.entries), c.file.DestroyCQ(k.Handle))
 	}
 	q.handle, q.num = k.Handle, resp.CQN
+	q.record()
 	q.leak = leak.Track("mlx5 CQ", c.file.Info().Name)
 	return q, nil
 }

@@ -25,15 +25,17 @@ var pathLocks = map[string]int{
 // valid request on its own QP does not execute, with the reasons. The functions that they call
 // are not checked.
 var offPath = map[string]string{
-	"(*lock).slow":               "another goroutine holds the lock",
-	"(*sendQueue).publishShared": "the register's lock: other QPs ring there",
-	"(*QP).notReady":             "an error",
-	"(*QP).recvNotReady":         "an error",
-	"(*SRQ).setLimit":            "a command",
-	"(*SRQ).complete":            "the SRQ's lock: others poll its receives from other CQs",
-	"(*SRQ).repost":              "the same",
-	"(*CQ).fail":                 "a completion that makes no sense",
-	"(*CQ).lockToCopy":           "the lock of an Unlocked CQ: others close the memory of data that a completion brings",
+	"(*lock).slow":             "another goroutine holds the lock",
+	"(*sendQueue).publishSlow": "the register's lock: other QPs ring there",
+	"(*recordedQP).receives":   "the Recorder's lock: other queues are recorded there",
+	"(*recordedCQ).completion": "the same",
+	"(*QP).notReady":           "an error",
+	"(*QP).recvNotReady":       "an error",
+	"(*SRQ).setLimit":          "a command",
+	"(*SRQ).complete":          "the SRQ's lock: others poll its receives from other CQs",
+	"(*SRQ).repost":            "the same",
+	"(*CQ).fail":               "a completion that makes no sense",
+	"(*CQ).lockToCopy":         "the lock of an Unlocked CQ: others close the memory of data that a completion brings",
 }
 
 // TestLockedInstructions checks the compiled program. The functions that post and poll must

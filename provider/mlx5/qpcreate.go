@@ -108,6 +108,7 @@ func (c *Context) create(q *QP, t transport, cfg *provider.QPConfig, v vendor) (
 	if err := q.createInKernel(size, &want, v); err != nil {
 		return err
 	}
+	q.record()
 	c.resources.publish(q)
 	q.leak = leak.Track("mlx5 QP", c.file.Info().Name)
 	return nil
@@ -303,7 +304,7 @@ func (q *QP) createInKernel(z qpSize, cfg *provider.QPConfig, v vendor) error {
 			return errors.Join(err, q.file.DestroyQP(k.Handle))
 		}
 	}
-	q.sq.bell.Register = &q.sq.reg.Register
+	q.sq.bell.Register, q.sq.slow = &q.sq.reg.Register, q.sq.reg.shared
 	return nil
 }
 

@@ -30,7 +30,8 @@ type recvQueue struct {
 	// mute keeps the record as it is: a raw packet QP before RTR would take
 	// packets.
 	mute      bool
-	checksums bool // the device reports correct checksums of packets
+	checksums bool        // the device reports correct checksums of packets
+	recorded  *recordedQP // nil if the receives are not recorded
 
 	_    [64]byte // pollers write below
 	tail uint32   // receives that have completed, guarded by the lock of the CQ
@@ -82,6 +83,9 @@ func (q *recvQueue) post(wrs []provider.RecvWR) (int, error) {
 		add(&q.posted, uint64(n))
 		if !q.mute {
 			q.publish()
+		}
+		if q.recorded != nil {
+			q.recorded.receives(q, n)
 		}
 	}
 	return n, err

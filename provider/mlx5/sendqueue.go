@@ -21,6 +21,7 @@ type sendQueue struct {
 	lock      lock
 	unlocked  bool   // one goroutine posts, and the lock is not taken.
 	ready     bool   // the QP's state lets requests be posted
+	slow      bool   // publishSlow rings
 	cur       uint32 // the block that the next WQE begins with
 	mask      uint32 // blocks - 1
 	head      uint32 // counts the posted requests. Pollers also load it
@@ -40,6 +41,7 @@ type sendQueue struct {
 	doorbells uint64 // counts the notifications of the device
 	transport transport
 	packets   packetLimits
+	recorded  *recordedQP // nil if the requests are not recorded
 	fast      fastPath
 	flags     [8]uint64          // the second 8 bytes of a control segment as the device has them, by provider.SendFlags
 	counts    [16]provider.Count // counts the built requests by provider.SendOpcode
@@ -103,7 +105,7 @@ func (s *sendQueue) setFastPath() {
 	if !s.ready {
 		return
 	}
-	if !s.reg.shared {
+	if !s.slow {
 		k.reg = s.reg
 	}
 	if s.transport == transportConnected && s.fence == 0 {
@@ -206,15 +208,16 @@ func (s *sendQueue) unlock() {
 // The register takes the first 8 bytes of the last WQE. If there is only one WQE with data after
 // its control segment, and it fits, the register takes the WQE itself in whole blocks (BlueFlame).
 func (s *sendQueue) publish(cur, n, last, ds uint32) {
-	s.cur, s.batch.start = cur, cur
+	s.cur = cur
 	s.batch.head = s.head + n
 	storeRelease(&s.head, s.batch.head)
 	add(&s.doorbells, 1)
-	r := s.reg
-	if r.shared {
-		s.publishShared(n, last, ds)
+	if s.slow {
+		s.publishSlow(n, last, ds)
 		return
 	}
+	s.batch.start = cur
+	r := s.reg
 	at := last & s.mask
 	if blocks := r.blocks(n, ds); blocks > uintptr(s.mask+1-at) {
 		s.ringWrap(&s.bell, at, blocks)
@@ -240,19 +243,24 @@ func (s *sendQueue) afterRing() {
 	}
 }
 
-// publishShared is publish, after head was stored, with a register that other QPs also use. It
-// takes the register's lock even for a QP of one goroutine, because the other QPs may belong to
-// other goroutines. Such a QP has a shared register only with a kernel before Linux 5.7, which
-// assigns registers itself (openLegacy). Even there the first few QPs of a context have their own.
+// publishSlow is publish, after head was stored, for recorded QPs and for a register that other QPs
+// also use. It takes the register's lock even for a QP of one goroutine, because the other QPs may
+// belong to other goroutines. Such a QP has a shared register only with a kernel before Linux 5.7,
+// which assigns registers itself (openLegacy). Even there the first few QPs of a context have their
+// own.
 //
 //go:noinline
-func (s *sendQueue) publishShared(n, last, ds uint32) {
+func (s *sendQueue) publishSlow(n, last, ds uint32) {
 	r := s.reg
 	r.lock.Lock()
 	bell := s.bell
 	bell.Lock = r.lock.ringWord()
-	at := last & s.mask
-	if blocks := r.blocks(n, ds); blocks > uintptr(s.mask+1-at) {
+	at, blocks := last&s.mask, r.blocks(n, ds)
+	if s.recorded != nil {
+		s.recorded.sends(s, s.batch.start, blocks)
+	}
+	s.batch.start = s.cur
+	if blocks > uintptr(s.mask+1-at) {
 		s.ringWrap(&bell, at, blocks)
 	} else {
 		mmio.Ring(&bell, be32(s.cur&0xffff), unsafe.Add(s.buf, uintptr(at)*wqebb), blocks)

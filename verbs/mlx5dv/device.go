@@ -2,8 +2,8 @@
 
 // Package mlx5dv has the features of NVIDIA's ConnectX devices that package verbs does not
 // have, as mlx5dv of rdma-core does for libibverbs. These are options of completion queues,
-// completions with timestamps, and the dynamically connected transport (DC). The rest of a
-// program uses package verbs. Objects of both packages work together.
+// completions with timestamps, the dynamically connected transport (DC), and recordings of the last
+// operations. The rest of a program uses package verbs. Objects of both packages work together.
 package mlx5dv
 
 import (

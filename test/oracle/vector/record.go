@@ -51,7 +51,9 @@ type Record struct {
 	Driver   string `json:"driver"`
 	RDMACore string `json:"rdma_core"`
 	Seed     uint64 `json:"seed"`
-	N        int    `json:"n"` // also the result of poll
+	N        int    `json:"n"`      // also the result of poll
+	Device   string `json:"device"` // of a recording
+	Lost     uint64 `json:"lost"`   // operations before a recording
 
 	// open
 	Env map[string]string `json:"env"`
@@ -87,6 +89,7 @@ type Record struct {
 	SRQ       string `json:"srq"`
 	Cap       []int  `json:"cap"` // send WRs, receive WRs, send SGEs, receive SGEs, inline bytes
 	GotCap    []int  `json:"got_cap"`
+	BF        int    `json:"bf"` // bytes of a half of the register
 	SigAll    int    `json:"sig_all"`
 	TSOHeader int    `json:"tso_header"`
 	DVFlags   uint32 `json:"dv_flags"`

@@ -1,0 +1,322 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package mlx5
+
+import (
+	"bytes"
+	"encoding/binary"
+	"encoding/json"
+	"flag"
+	"path/filepath"
+	"testing"
+	"unsafe"
+
+	"purerdma/provider"
+	"purerdma/test/oracle/replay"
+	"purerdma/test/oracle/vector"
+)
+
+// recordingFile names one more file for TestRecordings.
+var recordingFile = flag.String("recording", "", "also replay this file of a Recorder")
+
+// TestRecordings has the driver repeat the operations of recordings, request by request. It decodes each WQE,
+// builds it again, and polls each CQE again. All bytes for the device and all completions must be equal to the
+// recording.
+func TestRecordings(t *testing.T) {
+	files, err := filepath.Glob("testdata/recordings/*.jsonl")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("filepath.Glob = %d recordings, %v, want at least 1, nil", len(files), err)
+	}
+	if *recordingFile != "" {
+		files = append(files, replay.FromRoot(*recordingFile))
+	}
+	for _, name := range files {
+		f, err := vector.ReadFile(name)
+		if err != nil {
+			t.Fatalf("vector.ReadFile: %v", err)
+		}
+		replayRecording(t, filepath.Base(name), f)
+	}
+}
+
+// replayRecording replays a recording with each way to post.
+func replayRecording(t *testing.T, name string, f *vector.File) {
+	for how, post := range map[string]func(*QP, []provider.SendWR) (int, error){"post": (*QP).PostSend, "batch": postBatch, "builder": postParts} {
+		t.Run(name+"/"+how, func(t *testing.T) {
+			for _, s := range f.Sessions {
+				r := &recordingReplay{
+					sendRig: newSendRig(t, nil), post: post, lost: f.Head.Lost > 0,
+					qps: map[string]*replayedQP{}, cqs: map[string]*CQ{}, memory: map[uint32]span{},
+				}
+				for _, rec := range s.Records[1:] {
+					r.collect(rec)
+				}
+				for lkey, m := range r.memory {
+					r.pd.(*pd).regions.add(&region{key: uint64(lkey), iova: m.from, mem: make([]byte, m.to-m.from), access: provider.LocalWrite})
+				}
+				for _, rec := range s.Records[1:] {
+					r.replay(rec)
+				}
+				if r.compared == 0 {
+					t.Errorf("%s: no completion was compared", name)
+				}
+			}
+		})
+	}
+}
+
+// recordingReplay replays a session of a recording.
+type recordingReplay struct {
+	*sendRig
+	post     func(*QP, []provider.SendWR) (int, error)
+	lost     bool // the recording has a beginning that was overwritten
+	qps      map[string]*replayedQP
+	cqs      map[string]*CQ
+	memory   map[uint32]span // of the elements, by lkey
+	compared int             // completions
+}
+
+// span is a range of addresses.
+type span struct{ from, to uint64 }
+
+// replayedQP is a QP and its rings, as memory of the device.
+type replayedQP struct {
+	*QP
+	typ                string
+	sq, rq             []byte
+	rqSlot             int
+	sends, recvs       bool // an operation was replayed, so the queue has its position
+	sendsDone, rcvDone bool // a completion was replayed, so later requests are known
+}
+
+func (r *recordingReplay) errorf(rec *vector.Record, format string, args ...any) {
+	r.t.Helper()
+	r.t.Errorf("line %d, %s: "+format, append([]any{rec.Line, rec.Type}, args...)...)
+}
+
+// collect finds the memory of the elements of a record.
+func (r *recordingReplay) collect(rec *vector.Record) {
+	add := func(sg []provider.SGE) {
+		for _, e := range sg {
+			m, ok := r.memory[e.LKey]
+			if !ok {
+				m = span{e.Addr, e.Addr}
+			}
+			r.memory[e.LKey] = span{min(m.from, e.Addr), max(m.to, e.Addr+uint64(e.Length))}
+		}
+	}
+	switch rec.Type {
+	case "qp":
+		var typ string
+		r.must(rec, json.Unmarshal(rec.Kind, &typ))
+		r.qps[rec.ID] = &replayedQP{typ: typ}
+	case "send":
+		for _, wr := range r.requests(rec, r.qps[rec.QP].typ) {
+			add(wr.SGList)
+		}
+	case "recv":
+		for _, wr := range r.receives(rec) {
+			add(wr.SGList)
+		}
+	}
+}
+
+func (r *recordingReplay) must(rec *vector.Record, err error) {
+	r.t.Helper()
+	if err != nil {
+		r.t.Fatalf("line %d, %s: %v", rec.Line, rec.Type, err)
+	}
+}
+
+func (r *recordingReplay) replay(rec *vector.Record) {
+	switch rec.Type {
+	case "cq":
+		c, err := r.ctx.CreateCQ(&provider.CQConfig{Entries: rec.Got, Vendor: &CQOptions{EntrySize: rec.CQESize}})
+		r.must(rec, err)
+		r.t.Cleanup(func() { c.Close() })
+		r.cqs[rec.ID] = c.(*CQ)
+	case "qp":
+		r.createQP(rec)
+	case "send":
+		r.send(rec, r.qps[rec.QP])
+	case "recv":
+		r.recv(rec, r.qps[rec.On])
+	case "poll":
+		r.poll(rec, r.cqs[rec.CQ])
+	default:
+		r.t.Fatalf("line %d: unknown record %q", rec.Line, rec.Type)
+	}
+}
+
+var recordedQPTypes = map[string]provider.QPType{"RC": provider.RC, "UC": provider.UC, "UD": provider.UD, "XRC_SEND": provider.XRCSend}
+
+// createQP creates a QP with the recorded number and sizes.
+func (r *recordingReplay) createQP(rec *vector.Record) {
+	q := r.qps[rec.ID]
+	typ, ok := recordedQPTypes[q.typ]
+	if !ok {
+		r.t.Fatalf("line %d: QPs of type %s cannot be replayed", rec.Line, q.typ)
+	}
+	cfg := &provider.QPConfig{Type: typ, PD: r.pd, SendCQ: r.cq, RecvCQ: r.cq, Cap: replay.Cap(rec.GotCap)}
+	if c := r.cqs[rec.SCQ]; c != nil {
+		cfg.SendCQ = c
+	}
+	if c := r.cqs[rec.RCQ]; c != nil {
+		cfg.RecvCQ = c
+	}
+	made, dev := r.qp(cfg)
+	q.QP, q.sq, q.rq, q.rqSlot = made, dev.SQ, dev.RQ, dev.RQStride
+	made.num = rec.QPN
+	made.sq.setNum(rec.QPN)
+	made.sq.reg.Size = uintptr(rec.BF)
+}
+
+// postBatch posts a list as a batch.
+func postBatch(q *QP, wrs []provider.SendWR) (int, error) {
+	return postAdded(q, wrs, (*QP).BatchAdd)
+}
+
+// postParts posts a list as a batch, with the methods of a Builder that support a request.
+func postParts(q *QP, wrs []provider.SendWR) (int, error) {
+	return postAdded(q, wrs, func(q *QP, wr *provider.SendWR) error {
+		if wr.InlineData == nil && len(wr.SGList) != 1 || q.typ != provider.RC && q.typ != provider.UC {
+			return q.BatchAdd(wr)
+		}
+		return addParts(q, wr)
+	})
+}
+
+func postAdded(q *QP, wrs []provider.SendWR, add func(*QP, *provider.SendWR) error) (int, error) {
+	q.BatchBegin()
+	for i := range wrs {
+		if err := add(q, &wrs[i]); err != nil {
+			q.BatchDiscard()
+			return 0, err
+		}
+	}
+	return len(wrs), q.BatchPost()
+}
+
+func (r *recordingReplay) send(rec *vector.Record, q *replayedQP) {
+	s := &q.QP.sq
+	wrs := r.requests(rec, q.typ)
+	half := uintptr(rec.UAR[0].At) & s.reg.Size
+	if !q.sends || uint16(s.cur) != uint16(rec.At) { // the first one, or after a reset
+		q.sends = true
+		s.cur, s.batch.start, s.reg.Offset = rec.At, rec.At, half
+		if rec.WQE[11]>>5 == ctrlSmallFence>>5 {
+			s.setFence(ctrlSmallFence)
+		}
+	}
+	fillWith(q.sq, vector.Poison)
+	for _, u := range r.k.UARs() {
+		fillWith(u.Mem, vector.UARPoison)
+	}
+	if s.reg.Offset != half {
+		r.errorf(rec, "half of the register at %#x, want %#x", s.reg.Offset, half)
+	}
+	if n, err := r.post(q.QP, wrs); n != len(wrs) || err != nil {
+		r.errorf(rec, "post of %d requests = %d, %v", len(wrs), n, err)
+		return
+	}
+	var got []byte
+	for i := range len(rec.WQE) / wqebb {
+		at := (int(rec.At) + i) * wqebb % len(q.sq)
+		got = append(got, q.sq[at:at+wqebb]...)
+	}
+	for at := 0; at < len(got); at += max(int(got[at+7]&0x3f)*segment+wqebb-1, wqebb) &^ (wqebb - 1) {
+		if end := at + int(got[at+7]&0x3f)*segment; end <= len(got) {
+			scrub(got[at:end], s.transport, true)
+		}
+	}
+	if !bytes.Equal(got, rec.WQE) {
+		r.errorf(rec, "WQEs %s", replay.Diff(rec.WQE, got))
+	}
+	if db := binary.BigEndian.Uint32(unsafe.Slice((*byte)(unsafe.Pointer(s.bell.Record)), 4)); db != rec.DB {
+		r.errorf(rec, "doorbell record = %#x, want %#x", db, rec.DB)
+	}
+	_, _, rung := r.rung()
+	if len(rung) > 8 {
+		scrub(rung[:int(rung[7]&0x3f)*segment], s.transport, true)
+	}
+	if want := rec.UAR[0].Bytes; !bytes.Equal(rung, want) {
+		r.errorf(rec, "register %s", replay.Diff(want, rung))
+	}
+}
+
+func (r *recordingReplay) recv(rec *vector.Record, q *replayedQP) {
+	rq := &q.QP.rq
+	if !q.recvs || uint16(rq.head) != uint16(rec.At) {
+		q.recvs = true
+		rq.head, rq.tail, rq.seen = rec.At, rec.At, rec.At
+	}
+	fillWith(q.rq, vector.Poison)
+	wrs := r.receives(rec)
+	if n, err := q.PostRecv(wrs); n != len(wrs) || err != nil {
+		r.errorf(rec, "PostRecv of %d = %d, %v", len(wrs), n, err)
+		return
+	}
+	if db := be32(*rq.bell); db != rec.DB {
+		r.errorf(rec, "doorbell record = %#x, want %#x", db, rec.DB)
+	}
+	for i, want := range r.slots(rec) {
+		at := (int(rec.At) + i) * q.rqSlot % len(q.rq)
+		if got := q.rq[at:][:len(want)]; !bytes.Equal(got, want) {
+			r.errorf(rec, "slot %d %s", i, replay.Diff(want, got))
+		}
+	}
+}
+
+func (r *recordingReplay) poll(rec *vector.Record, c *CQ) {
+	c.ci = rec.CI - 1
+	storeRelease(c.bell, be32(c.ci&0xffffff))
+	if slot := c.ci & c.mask; slot != rec.CQEs[0].Slot {
+		r.errorf(rec, "entry %d, want %d", slot, rec.CQEs[0].Slot)
+	}
+	e := bytes.Clone(rec.CQEs[0].Bytes)
+	last := e[len(e)-cqeSize:]
+	q := r.qps[rec.CQEs[0].Of]
+	if !r.known(rec, q, last) {
+		return
+	}
+	last[cqeUIdx+1], last[cqeUIdx+2], last[cqeUIdx+3] = byte(q.index>>16), byte(q.index>>8), byte(q.index)
+	copy(unsafe.Slice((*byte)(unsafe.Add(c.entry(c.ci), cqeSize-len(e))), len(e)), e)
+	wcs := make([]provider.WC, rec.Max)
+	n, err := c.Poll(wcs)
+	if n != rec.N || err != nil {
+		r.errorf(rec, "Poll = %d, %v, want %d, nil", n, err, rec.N)
+		return
+	}
+	for i, want := range rec.WCs {
+		if d := replay.DiffWC(want, &wcs[i]); d != "" {
+			r.errorf(rec, "completion %d:%s", i, d)
+		}
+	}
+	if ci := be32(*c.bell); ci != rec.CI {
+		r.errorf(rec, "consumer index = %#x, want %#x", ci, rec.CI)
+	}
+	r.compared++
+}
+
+// known reports whether the recording has the request of a CQE. It lacks requests to queues that are not
+// recorded, and requests before its beginning.
+func (r *recordingReplay) known(rec *vector.Record, q *replayedQP, cqe []byte) bool {
+	if q == nil {
+		return false
+	}
+	counter := binary.BigEndian.Uint16(cqe[cqeLast:])
+	done, ok := &q.sendsDone, q.QP.sq.outstanding(counter) != nil
+	if op := cqe[cqeOpOwn] >> 4; op != cqeReq && op != cqeReqErr {
+		if q.QP.cap.RecvWR == 0 {
+			return false // an SRQ
+		}
+		done, ok = &q.rcvDone, q.QP.rq.outstanding(counter)
+	}
+	if !ok && (!r.lost || *done) {
+		r.errorf(rec, "the recording has no request %d of %s", counter, rec.CQEs[0].Of)
+	}
+	*done = *done || ok
+	return ok
+}
