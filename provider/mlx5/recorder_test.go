@@ -274,3 +274,73 @@ func TestRecorderWriteError(t *testing.T) {
 		t.Errorf("Recorder.WriteTo = %d, %v, want 0, io.ErrClosedPipe", n, err)
 	}
 }
+
+// TestRecorderReset resets a QP with requests in flight and resizes its CQ, and replays the recording.
+func TestRecorderReset(t *testing.T) {
+	r, rec := newRecordedRig(t, RecordOptions{})
+	q, _ := r.madeQP(provider.QPConfig{})
+	for range 3 {
+		for i := range q.cap.SendWR - 1 {
+			post(t, q, provider.SendWR{ID: uint64(i), Opcode: provider.OpSend, SGList: sge(8)})
+			q.recvPosted(t, uint64(i))
+		}
+		r.put(q.sendCQE(1, opcodeSend), q.recvCQE(0))
+		if wcs := r.poll(); len(wcs) != 2 || wcs[0].ID != 1 {
+			t.Fatalf("completions = %+v, want of request 1 and receive 0", wcs)
+		}
+		if err := q.Modify(&provider.QPAttr{State: provider.QPReset}, provider.QPAttrState); err != nil {
+			t.Fatalf("QP.Modify: %v", err)
+		}
+		r.connect(q)
+	}
+	if err := r.cq.Resize(100); err != nil {
+		t.Fatalf("CQ.Resize: %v", err)
+	}
+	post(t, q, provider.SendWR{ID: 9, Opcode: provider.OpSend, SGList: sge(8)})
+	r.put(q.sendCQE(0, opcodeSend))
+	if wc := r.one(); wc.ID != 9 {
+		t.Fatalf("completion %+v, want of request 9", wc)
+	}
+	_, f := read(t, rec)
+	if n := count(f); n["cq"] != 2 || n["poll"] != 7 {
+		t.Errorf("recorded operations = %v, want 2 CQs and 7 polls", n)
+	}
+	replayRecording(t, "reset", f)
+}
+
+// TestRecorderTransports records and replays requests of the transports whose WQEs have a segment of their own.
+func TestRecorderTransports(t *testing.T) {
+	r := newSendRig(t, nil)
+	rec := r.ctx.Record(RecordOptions{Payload: true})
+	cq, err := r.ctx.CreateCQ(&provider.CQConfig{Entries: 31})
+	if err != nil {
+		t.Fatalf("Context.CreateCQ: %v", err)
+	}
+	t.Cleanup(func() { cq.Close() })
+	devs := r.k.CQs()
+	dev := devs[len(devs)-1]
+	ah := holder{r.ah(provider.AHAttr{Port: 1, Global: true})}
+	for _, typ := range []provider.QPType{provider.UC, provider.UD, provider.XRCSend} {
+		cfg := r.config(typ)
+		cfg.SendCQ = cq
+		q, _ := r.qp(cfg)
+		for i := range 30 {
+			wr := provider.SendWR{ID: uint64(i), Opcode: provider.OpSendImm, ImmData: 7, AH: ah, RemoteQPN: 0x77, RemoteQKey: 0x1234, RemoteSRQN: 0x55, SGList: sge(8)}
+			if i%2 == 1 {
+				wr.SGList, wr.InlineData = nil, make([]byte, 4*i)
+			}
+			at := q.sq.cur
+			post(t, q, wr)
+			dev.Complete(q.sendCQE(uint16(at), opcodeSendImm).Bytes(64))
+			var wcs [2]provider.WC
+			if n, err := cq.Poll(wcs[:]); n != 1 || err != nil || wcs[0].ID != wr.ID {
+				t.Fatalf("%v: Poll = %d, %v, %+v, want request %d", typ, n, err, wcs[0], wr.ID)
+			}
+		}
+	}
+	_, f := read(t, rec)
+	if n := count(f); n["qp"] != 3 || n["send"] != 90 || n["poll"] != 90 {
+		t.Errorf("recorded operations = %v, want 3 QPs, 90 sends and 90 polls", n)
+	}
+	replayRecording(t, "transports", f)
+}

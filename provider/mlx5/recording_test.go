@@ -205,7 +205,8 @@ func (r *recordingReplay) send(rec *vector.Record, q *replayedQP) {
 	half := uintptr(rec.UAR[0].At) & s.reg.Size
 	if !q.sends || uint16(s.cur) != uint16(rec.At) { // the first one, or after a reset
 		q.sends = true
-		s.cur, s.batch.start, s.reg.Offset = rec.At, rec.At, half
+		s.cur, s.reg.Offset = rec.At, half
+		s.forget()
 		if rec.WQE[11]>>5 == ctrlSmallFence>>5 {
 			s.setFence(ctrlSmallFence)
 		}
