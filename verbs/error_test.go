@@ -80,8 +80,8 @@ func TestFlush(t *testing.T) {
 			}
 		}
 		// After the return to RTS, the rings continue at their current positions.
-		modify(t, r.qp, verbs.QPAttr{State: verbs.QPReset}, verbs.QPAttrState)
-		modify(t, l.qp, verbs.QPAttr{State: verbs.QPReset}, verbs.QPAttrState)
+		r.reset(t)
+		l.reset(t)
 		if _, err := r.qp.PostRecv([]verbs.RecvWR{{}}); !errors.Is(err, syscall.EINVAL) {
 			t.Errorf("PostRecv in RESET = %v, want EINVAL", err)
 		}

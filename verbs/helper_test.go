@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"purerdma/abi"
 	"purerdma/internal/bridge"
 	"purerdma/internal/vmtest"
 	"purerdma/provider"
@@ -152,6 +153,26 @@ func modify(t testing.TB, qp *verbs.QP, a verbs.QPAttr, mask verbs.QPAttrMask) {
 	t.Helper()
 	if err := qp.Modify(&a, mask); err != nil {
 		t.Fatalf("QP.Modify: %v", err)
+	}
+}
+
+// reset moves a QP to RESET. It reports whether the QP had to be reset twice. The completer of rxe completes a flushed
+// request before it sets the state to ERR, so it may overwrite RESET (docs/reference/driver-faults.md).
+func (e *end) reset(t testing.TB) (twice bool) {
+	t.Helper()
+	for {
+		modify(t, e.qp, verbs.QPAttr{State: verbs.QPReset}, verbs.QPAttrState)
+		a, err := e.qp.Query()
+		if err != nil {
+			t.Fatalf("QP.Query: %v", err)
+		}
+		if a.State == verbs.QPReset {
+			return twice
+		}
+		if twice || a.State != verbs.QPErr || e.qp.Device().DriverID() != abi.RDMA_DRIVER_RXE {
+			t.Fatalf("QP.Query after RESET = state %v, want RESET", a.State)
+		}
+		twice = true
 	}
 }
 
