@@ -18,6 +18,7 @@ import (
 	"testing"
 
 	"purerdma/cm"
+	"purerdma/internal/mem"
 	"purerdma/internal/vmtest"
 	"purerdma/pool"
 	"purerdma/verbs"
@@ -172,18 +173,11 @@ func TestVMHugePages(t *testing.T) {
 	hosts := vmtest.Hosts(t, 1)
 	vmtest.AnyMemory(t)
 	vmtest.NoLeaks(t)
-	const setting = "/proc/sys/vm/nr_hugepages"
-	old, err := os.ReadFile(setting)
-	if err != nil {
-		t.Fatalf("os.ReadFile: %v", err)
-	}
-	t.Cleanup(func() { os.WriteFile(setting, old, 0) })
-	if err := os.WriteFile(setting, []byte("2"), 0); err != nil {
-		t.Fatalf("os.WriteFile: %v", err)
-	}
-	p := newPool(t, openPD(t, verbs.DefaultHost(), hosts[0].Device), pool.Config{MaxBytes: 6 << 20}, false)
+	vmtest.SetHugePages(t, 2)
+	size := mem.HugePage()
+	p := newPool(t, openPD(t, verbs.DefaultHost(), hosts[0].Device), pool.Config{SlabSize: size, MaxBytes: 3 * size}, false)
 	for i := range 3 {
-		b := get(t, p, 2<<20)
+		b := get(t, p, size)
 		defer b.Free()
 		stamp(b, 1)
 		text, err := os.ReadFile("/proc/meminfo")

@@ -9,11 +9,8 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"strconv"
-	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"purerdma/internal/vmtest"
 	"purerdma/verbs"
@@ -133,47 +130,14 @@ func TestVMReregister(t *testing.T) {
 	})
 }
 
-// setHugePages reserves huge pages as an administrator, until the test ends. The kernel reserves fewer if its
-// memory is fragmented. setHugePages then has it free and move pages.
-func setHugePages(t *testing.T, n int) {
-	t.Helper()
-	const setting = "/proc/sys/vm/nr_hugepages"
-	old, err := os.ReadFile(setting)
-	if err != nil {
-		t.Fatalf("os.ReadFile: %v", err)
-	}
-	t.Cleanup(func() { os.WriteFile(setting, old, 0) })
-	set := func(file string, n int) {
-		t.Helper()
-		if err := os.WriteFile(file, fmt.Append(nil, n), 0); err != nil {
-			t.Fatalf("os.WriteFile: %v", err)
-		}
-	}
-	for end := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
-		set(setting, n)
-		have, err := os.ReadFile(setting)
-		if err != nil {
-			t.Fatalf("os.ReadFile: %v", err)
-		}
-		if strings.TrimSpace(string(have)) == strconv.Itoa(n) {
-			return
-		}
-		if time.Now().After(end) {
-			t.Fatalf("os.ReadFile(%s) = %q after %d were requested, want %[3]d", setting, have, n)
-		}
-		set("/proc/sys/vm/drop_caches", 3)
-		set("/proc/sys/vm/compact_memory", 1)
-	}
-}
-
 func TestVMHugePages(t *testing.T) {
 	fullRoutes(t, func(t *testing.T, rt *route) {
-		setHugePages(t, 0)
+		vmtest.SetHugePages(t, 0)
 		l, r := rt.pair(t, verbs.QPCap{})
 		if _, err := r.pd.AllocHuge(1<<20, everything); !errors.Is(err, syscall.ENOMEM) {
 			t.Errorf("AllocHuge without huge pages = %v, want ENOMEM", err)
 		}
-		setHugePages(t, 4)
+		vmtest.SetHugePages(t, 4)
 		mr, err := r.pd.AllocHuge(3<<20, everything)
 		if err != nil {
 			t.Fatalf("PD.AllocHuge: %v", err)

@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"purerdma/internal/vmtest"
 	"purerdma/verbs"
 )
 
@@ -157,7 +158,7 @@ func TestVMOnDemandDatagrams(t *testing.T) {
 // TestVMOnDemandHuge writes to huge pages that are not pinned.
 func TestVMOnDemandHuge(t *testing.T) {
 	vmRoutes(t, func(t *testing.T, rt *route) {
-		setHugePages(t, 4)
+		vmtest.SetHugePages(t, 4)
 		l, r := rt.pair(t, verbs.QPCap{})
 		mr, err := r.pd.AllocHuge(4<<20, everything|verbs.OnDemand)
 		if !r.onDemand(t, mr, err) {
