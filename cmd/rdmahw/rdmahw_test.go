@@ -120,7 +120,7 @@ func TestRun(t *testing.T) {
 	if m.Kind != hwreport.Model || m.Device != "mlx5_0" || m.Driver != "mlx5" || m.Facts["attr.MaxQP"] == "" || m.PageSize == 0 || m.Kernel == "" {
 		t.Errorf("run() reports the machine %+v, want the model mlx5_0 with its attributes", m)
 	}
-	if text := files[hwreport.TextFile]; !strings.Contains(text, "2 passed, 0 failed, 0 skipped, 0 unknown on a model") || strings.Contains(text, "card") {
+	if text := files[hwreport.TextFile]; !strings.Contains(text, "2 passed, 0 failed, 0 skipped, 0 unknown (model)") || strings.Contains(text, "card") {
 		t.Errorf("run() wrote the text %s, want a model", text)
 	}
 }

@@ -48,7 +48,7 @@ func (p *program) runAll(ctx context.Context, o *options, _ []string, u *tool.UI
 		u.Fail(err)
 		return statusNoReport
 	}
-	u.Printf("%s on a %s; report: %s\n", r.report.Summary(), r.report.Machine.Kind, o.out)
+	u.Printf("%s (%s); report: %s\n", r.report.Summary(), r.report.Machine.Kind, o.out)
 	if r.report.Count(hwreport.Fail) > 0 {
 		return statusFailed
 	}

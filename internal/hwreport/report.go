@@ -97,7 +97,7 @@ func (r *Report) Text() string {
 	for i := range r.Results {
 		b.WriteString(r.Results[i].Line())
 	}
-	fmt.Fprintf(&b, "\n%s on a %s\n", r.Summary(), m.Kind)
+	fmt.Fprintf(&b, "\n%s (%s)\n", r.Summary(), m.Kind)
 	return b.String()
 }
 

@@ -60,7 +60,7 @@ func TestArchive(t *testing.T) {
 // TestText checks that the page of text names the kind of the device and each result.
 func TestText(t *testing.T) {
 	text := sample.Text()
-	for _, want := range []string{"model mlx5_0", "PASS    send-sizes", "atomics: wrong value\n", "1 passed, 1 failed, 1 skipped, 0 unknown on a model"} {
+	for _, want := range []string{"model mlx5_0", "PASS    send-sizes", "atomics: wrong value\n", "1 passed, 1 failed, 1 skipped, 0 unknown (model)"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("Text() = %s, want %q in it", text, want)
 		}

@@ -77,8 +77,8 @@ func (f *flight) hold(b *pool.Buf, keep bool) (inflight.Holder, *pool.Buf) {
 	return holder{f, b}, nil
 }
 
-// holder frees the reference of an operation. The pool may panic then, too: in debug mode it checks the
-// memory behind a Buf.
+// holder frees the reference of an operation. In debug mode the pool checks the memory behind a Buf then, and may
+// panic.
 type holder struct {
 	f *flight
 	b *pool.Buf
