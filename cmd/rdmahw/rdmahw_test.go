@@ -35,7 +35,7 @@ func TestMain(m *testing.M) {
 	case "":
 		vmtest.Main(m)
 	case "hang":
-		select {}
+		time.Sleep(time.Hour)
 	default:
 		p := newProgram()
 		if kind == "model" {
