@@ -29,9 +29,6 @@ func model(t testing.TB) (*inprocess.Kernel, *Target) {
 // unsupported lists the checks whose preconditions the model does not meet.
 var unsupported = map[string]bool{"on-demand": true, "connections": true, "streams": true, "calls": true, "perftest": true}
 
-// excluded lists the checks that the tests do not run.
-var excluded = map[string]bool{}
-
 // TestModel runs each check on the software ConnectX. It must pass each that it can run.
 func TestModel(t *testing.T) {
 	for _, c := range All() {
