@@ -40,8 +40,8 @@ func offer(ctx context.Context, req *cm.Request) error {
 		if err == nil {
 			err = lend(ctx, conn, msgs)
 		}
-		if errors.Is(err, io.EOF) {
-			return nil // the peer has disconnected
+		if left := new(cm.DisconnectedError); errors.Is(err, io.EOF) || errors.As(err, &left) {
+			return nil // the peer has disconnected, possibly before the completion of the last message to it
 		}
 		if err != nil {
 			return err
