@@ -151,7 +151,7 @@ func TestVMWrongMemory(t *testing.T) {
 			}
 			// The process continues, and the same QP works after a reset.
 			for _, e := range []*end{l, r} {
-				modify(t, e.qp, verbs.QPAttr{State: verbs.QPReset}, verbs.QPAttrState)
+				e.reset(t)
 			}
 			l.connectTo(t, r)
 			r.connectTo(t, l)

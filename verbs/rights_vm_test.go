@@ -16,7 +16,7 @@ import (
 func again(t *testing.T, l, r *end) {
 	t.Helper()
 	for _, e := range []*end{l, r} {
-		modify(t, e.qp, verbs.QPAttr{State: verbs.QPReset}, verbs.QPAttrState)
+		e.reset(t)
 	}
 	l.connectTo(t, r)
 	r.connectTo(t, l)
