@@ -21,12 +21,12 @@ import (
 
 // Options selects the commands and their environment.
 type Options struct {
-	Arch     *arch.Arch
-	Kernel   string // a series: 6.1, ...
-	Driver   string // rxe, siw or mlx5
-	Hosts    int    // number of RDMA devices, 2 of them connected by a wire
-	VMs      bool   // with two hosts, each is a VM
-	Root     string // wire.RootOverlay or wire.RootNone
+	Arch     *arch.Arch // of the guest
+	Kernel   string     // a series: 6.1, ...
+	Driver   string     // rxe, siw or mlx5
+	Hosts    int        // number of RDMA devices, 2 of them connected by a wire
+	VMs      bool       // with two hosts, each is a VM
+	Root     string     // wire.RootOverlay or wire.RootNone
 	Packages []string
 	Release  string   // Debian release of the packages, "" for this machine's.
 	Modules  []string // additional modules of the kernel, each with its parameters: "bonding max_bonds=3"
