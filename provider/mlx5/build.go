@@ -34,7 +34,8 @@ var ctrlFlags = [8]uint8{
 // buildMany and buildGeneric build the others.
 func (s *sendQueue) build(wr *provider.SendWR, cur, n uint32) uint32 {
 	sg := wr.SGList
-	op := &s.ops[wr.Opcode&15]
+	code := wr.Opcode & 15
+	op := &s.ops[code]
 	if wr.Opcode > 15 || !op.fast || s.fence != 0 || len(sg) > int(s.maxSGE) {
 		return s.buildGeneric(wr, cur, n)
 	}
@@ -46,16 +47,16 @@ func (s *sendQueue) build(wr *provider.SendWR, cur, n uint32) uint32 {
 		put64(unsafe.Add(wqe, 24), uint64(wr.RKey)<<32)
 		seg, ds = unsafe.Add(wqe, 2*segment), 2
 	}
-	bytes := uint32(0)
+	c := &s.counts[code]
 	if len(sg) == 1 && int32(sg[0].Length) > 0 {
-		bytes = sg[0].Length
-		putData(seg, bytes, sg[0].LKey, sg[0].Addr)
+		add(&c.Bytes, uint64(sg[0].Length))
+		putData(seg, sg[0].Length, sg[0].LKey, sg[0].Addr)
 		ds++
 	} else if len(sg) != 0 {
 		return s.buildMany(wr, cur, n)
 	}
+	add(&c.Operations, 1)
 	s.control(wqe, wr, op, cur, ds)
-	s.tally(wr.Opcode, uint64(bytes))
 	e := (*pendingWR)(unsafe.Add(unsafe.Pointer(s.pending), uintptr(at)*unsafe.Sizeof(pendingWR{})))
 	e.id = wr.ID
 	storeRelease(&e.head, s.head+n)
@@ -93,7 +94,8 @@ func (s *sendQueue) buildMany(wr *provider.SendWR, cur, n uint32) uint32 {
 // buildInline is build for a request with inline data.
 func (s *sendQueue) buildInline(wr *provider.SendWR, cur, n uint32) uint32 {
 	data := wr.InlineData
-	op := &s.ops[wr.Opcode&15]
+	code := wr.Opcode & 15
+	op := &s.ops[code]
 	if wr.Opcode > 15 || !op.fast || op.kind == opRead || s.fence != 0 || len(data) > int(s.maxInline) {
 		return s.buildGeneric(wr, cur, n)
 	}
@@ -106,7 +108,7 @@ func (s *sendQueue) buildInline(wr *provider.SendWR, cur, n uint32) uint32 {
 	}
 	ds += s.putInline(seg, data)
 	s.control(wqe, wr, op, cur, ds)
-	s.tally(wr.Opcode, uint64(len(data)))
+	s.tally(code, uint64(len(data)))
 	e := s.entry(cur)
 	e.id = wr.ID
 	storeRelease(&e.head, s.head+n)
