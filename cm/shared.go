@@ -22,8 +22,8 @@ type SharedConfig struct {
 	Pool pool.Config
 	// Receive configures the receives of each device.
 	Receive inflight.ReceiveConfig
-	// CQEntries is the size of each completion queue: see [inflight.NewPoller].
-	CQEntries int
+	// Poller configures the completion queues of each device.
+	Poller inflight.PollerConfig
 }
 
 // Shared holds the objects that many connections use together. On each device it has a protection
@@ -103,7 +103,7 @@ func (d *sharedDevice) open(cfg *SharedConfig) (err error) {
 	if d.receives, err = inflight.NewSharedReceives(d.pool, cfg.Receive); err != nil {
 		return err
 	}
-	d.poller, err = inflight.NewPoller(d.dev, cfg.CQEntries)
+	d.poller, err = inflight.NewPoller(d.dev, cfg.Poller)
 	return err
 }
 

@@ -9,6 +9,7 @@ import (
 	"net"
 	"sync"
 	"syscall"
+	"time"
 
 	"purerdma/internal/bridge"
 	"purerdma/verbs"
@@ -22,8 +23,8 @@ import (
 // wait for a CQ polls for all of them. If a function takes messages or results and no goroutine
 // waits, the CQ has a goroutine of its own.
 type Poller struct {
-	dev     *verbs.Device
-	entries int
+	dev    *verbs.Device
+	config PollerConfig
 
 	mu     sync.Mutex // guards the following fields
 	ch     *verbs.CompChannel
@@ -42,15 +43,22 @@ type sharedCQ struct {
 // DefaultCQEntries is the size of a CQ of a Poller, if the device allows as many.
 const DefaultCQEntries = 1 << 15
 
-// NewPoller makes a Poller. entries is the number of completions that fit into each CQ, 0 for
-// DefaultCQEntries. The caller closes it.
-func NewPoller(dev *verbs.Device, entries int) (*Poller, error) {
+// PollerConfig configures a Poller. The zero PollerConfig is the default.
+type PollerConfig struct {
+	// CQEntries is the number of completions that fit into each CQ. 0 means DefaultCQEntries.
+	CQEntries int
+	// Spin is verbs.CQConfig.Spin of each CQ.
+	Spin time.Duration
+}
+
+// NewPoller makes a Poller. The caller closes it.
+func NewPoller(dev *verbs.Device, cfg PollerConfig) (*Poller, error) {
 	limit := dev.Attr().MaxCQE
-	switch {
+	switch entries := cfg.CQEntries; {
 	case entries == 0:
-		entries = DefaultCQEntries
+		cfg.CQEntries = DefaultCQEntries
 		if limit > 0 {
-			entries = min(entries, limit)
+			cfg.CQEntries = min(cfg.CQEntries, limit)
 		}
 	case entries < 0 || limit > 0 && entries > limit:
 		return nil, fmt.Errorf("poller on %s: %d completions, the device has at most %d in a CQ: %w", dev.Name(), entries, limit, syscall.EINVAL)
@@ -59,7 +67,7 @@ func NewPoller(dev *verbs.Device, entries int) (*Poller, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Poller{dev: dev, entries: entries, ch: ch}, nil
+	return &Poller{dev: dev, config: cfg, ch: ch}, nil
 }
 
 // CreateQP makes a QP on a PD of the device. The CQs of cfg must be nil. The caller closes the QP. The
@@ -120,12 +128,12 @@ func (p *Poller) CreateQP(pd *verbs.PD, cfg verbs.QPConfig) (*verbs.QP, error) {
 }
 
 func (p *Poller) tooMany(n int, what string) error {
-	return fmt.Errorf("QP of a poller on %s: %d %s, and %d completions fit into a CQ: %w", p.dev.Name(), n, what, p.entries, syscall.EINVAL)
+	return fmt.Errorf("QP of a poller on %s: %d %s, and %d completions fit into a CQ: %w", p.dev.Name(), n, what, p.config.CQEntries, syscall.EINVAL)
 }
 
 // addCQ makes a further CQ. The caller holds the lock.
 func (p *Poller) addCQ() (*sharedCQ, error) {
-	cq, err := p.dev.CreateCQ(verbs.CQConfig{Entries: p.entries, Channel: p.ch})
+	cq, err := p.dev.CreateCQ(verbs.CQConfig{Entries: p.config.CQEntries, Channel: p.ch, Spin: p.config.Spin})
 	if err != nil {
 		return nil, err
 	}

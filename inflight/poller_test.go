@@ -19,7 +19,7 @@ import (
 // takes others when they were closed.
 func TestPoller(t *testing.T) {
 	r := newRig(t, inflight.Config{}, verbs.QPConfig{})
-	p, err := inflight.NewPoller(r.dev, 1024)
+	p, err := inflight.NewPoller(r.dev, inflight.PollerConfig{CQEntries: 1024})
 	if err != nil {
 		t.Fatalf("NewPoller() = %v", err)
 	}
@@ -81,7 +81,7 @@ func TestPoller(t *testing.T) {
 	if _, err := p.CreateQP(r.pd, verbs.QPConfig{SendCQ: r.qp.SendCQ()}); !errors.Is(err, syscall.EINVAL) {
 		t.Errorf("CreateQP() with a CQ = %v, want EINVAL", err)
 	}
-	if _, err := inflight.NewPoller(r.dev, -1); !errors.Is(err, syscall.EINVAL) {
+	if _, err := inflight.NewPoller(r.dev, inflight.PollerConfig{CQEntries: -1}); !errors.Is(err, syscall.EINVAL) {
 		t.Errorf("NewPoller(-1) = %v, want EINVAL", err)
 	}
 	if err := p.Close(); err != nil {
@@ -112,7 +112,7 @@ func TestPollerSRQ(t *testing.T) {
 func TestPollerManyOnSRQ(t *testing.T) {
 	r := newRig(t, inflight.Config{}, verbs.QPConfig{})
 	const entries, depth, sends, qps = 1023, 511, 63, 20
-	p, err := inflight.NewPoller(r.dev, entries)
+	p, err := inflight.NewPoller(r.dev, inflight.PollerConfig{CQEntries: entries})
 	if err != nil {
 		t.Fatalf("NewPoller() = %v", err)
 	}
@@ -162,7 +162,7 @@ func TestPollerManyOnSRQ(t *testing.T) {
 func TestPollerLargeSRQ(t *testing.T) {
 	r := newRig(t, inflight.Config{}, verbs.QPConfig{})
 	for depth, fits := range map[int]bool{1023: true, 1024: false} {
-		p, err := inflight.NewPoller(r.dev, 1023)
+		p, err := inflight.NewPoller(r.dev, inflight.PollerConfig{CQEntries: 1023})
 		if err != nil {
 			t.Fatalf("NewPoller() = %v", err)
 		}

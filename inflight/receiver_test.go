@@ -354,7 +354,7 @@ func sharedRig(t testing.TB, cfg inflight.ReceiveConfig) (*inflight.SharedReceiv
 	if err != nil {
 		t.Fatalf("NewSharedReceives(%+v) = %v", cfg, err)
 	}
-	poller, err := inflight.NewPoller(first.dev, 1024)
+	poller, err := inflight.NewPoller(first.dev, inflight.PollerConfig{CQEntries: 1024})
 	if err != nil {
 		t.Fatalf("NewPoller() = %v", err)
 	}

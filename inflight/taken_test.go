@@ -22,7 +22,7 @@ func TestLostReceives(t *testing.T) {
 	if err != nil {
 		t.Fatalf("NewSharedReceives() = %v", err)
 	}
-	poller, err := inflight.NewPoller(first.dev, 1024)
+	poller, err := inflight.NewPoller(first.dev, inflight.PollerConfig{CQEntries: 1024})
 	if err != nil {
 		t.Fatalf("NewPoller() = %v", err)
 	}

@@ -27,6 +27,9 @@ type Options struct {
 	// Calls is the number of calls that can be in progress at a time. A call is in progress until its
 	// reply was freed. A call with Request.Parts counts as Parts + 1 calls. 0 means 128. It is 1 to 4096.
 	Calls int
+	// Spin bounds how long a goroutine that waits for the peer polls before it sleeps
+	// (verbs.CQConfig.Spin). 0 means 10 microseconds. A negative value means that it does not poll.
+	Spin time.Duration
 
 	// rnrRetry is ConnParam.RNRRetryCount of a test. grace is answerGrace, which a test changes.
 	rnrRetry int
@@ -86,7 +89,7 @@ func (o *Options) qp() verbs.QPConfig {
 		SendWR: min(o.depth(), maxSends) + spareSends, SendSGE: 1,
 		RecvWR: o.depth(), RecvSGE: 1,
 		Inline: headerLen,
-	}}
+	}, Spin: o.Spin}
 }
 
 // param returns the parameters of a connection.

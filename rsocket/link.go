@@ -101,7 +101,7 @@ func newLink(p cm.PendingConn, opts Options) (*link, error) {
 
 func (l *link) makeQP(p cm.PendingConn) (err error) {
 	recvs := l.opts.RecvQueue + extraRecvs
-	if l.cq, err = p.Device().CreateCQ(verbs.CQConfig{Entries: l.opts.SendQueue + recvs}); err != nil {
+	if l.cq, err = p.Device().CreateCQ(verbs.CQConfig{Entries: l.opts.SendQueue + recvs, Spin: l.opts.Spin}); err != nil {
 		return err
 	}
 	err = p.ID().CreateQP(nil, verbs.QPConfig{

@@ -34,6 +34,10 @@ type Options struct {
 	// KeepAlive is the idle time after which the peer is probed. 0 means 15 seconds. A negative
 	// value means no probes. rdma-core does not probe unless SO_KEEPALIVE is set.
 	KeepAlive time.Duration
+	// Spin bounds how long a goroutine that waits for the peer polls before it sleeps
+	// (verbs.CQConfig.Spin, and polling_time of rdma-core). 0 means 10 microseconds. A negative value means
+	// that it does not poll.
+	Spin time.Duration
 }
 
 // Defaults and limits of Options.

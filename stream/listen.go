@@ -52,7 +52,7 @@ func (lc *ListenConfig) Listen(ctx context.Context, network, address string) (ne
 	}
 	ln := &listener{}
 	if err == nil && opts.Shared == nil && !lc.Private {
-		ln.own = NewShared(SharedConfig{Slot: opts.Slot})
+		ln.own = NewShared(SharedConfig{Slot: opts.Slot, Spin: opts.Spin})
 		opts.Shared = ln.own
 	}
 	if err == nil {

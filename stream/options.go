@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"fmt"
 	"syscall"
+	"time"
 
 	"purerdma/inflight"
 	"purerdma/pool"
@@ -26,6 +27,10 @@ type Options struct {
 	// received. A write that begins below the bound may exceed it by one frame or one Buf. 0 means 256
 	// KiB.
 	SendBuffer int
+	// Spin bounds how long a goroutine that waits for the peer polls before it sleeps
+	// (verbs.CQConfig.Spin). 0 means 10 microseconds. A negative value means that it does not poll. A Shared
+	// has its own.
+	Spin time.Duration
 	// Shared holds the receives and the memory of the connections. If it is nil, each connection of a
 	// Dialer has receives of its own, which are Window times Slot bytes of registered memory. A Listener
 	// makes a Shared for its connections then, unless ListenConfig.Private is set.
@@ -82,5 +87,5 @@ func (o *Options) qp() verbs.QPConfig {
 	if o.Shared == nil {
 		caps.RecvWR, caps.RecvSGE = o.Window, 1
 	}
-	return verbs.QPConfig{Cap: caps}
+	return verbs.QPConfig{Cap: caps, Spin: o.Spin}
 }

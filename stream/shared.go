@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"math/bits"
 	"sync"
+	"time"
 
 	"purerdma/cm"
 	"purerdma/inflight"
@@ -33,6 +34,8 @@ type SharedConfig struct {
 	// Bufs. A new connection that gets no memory within 3 seconds then ends. The peer of a Listener gets a
 	// reset, and DialContext returns an error that wraps syscall.ENOBUFS.
 	SendBytes int
+	// Spin bounds how long a goroutine that waits for a peer polls before it sleeps, as in Options.
+	Spin time.Duration
 }
 
 const (
@@ -67,6 +70,7 @@ func NewShared(cfg SharedConfig) *Shared {
 		cm: cm.NewShared(cm.SharedConfig{
 			Pool:    pool.Config{MaxBytes: cfg.poolBytes()},
 			Receive: inflight.ReceiveConfig{Size: cfg.Slot, Depth: cfg.Depth, MaxHeld: min(cfg.Depth, maxWindow)},
+			Poller:  inflight.PollerConfig{Spin: cfg.Spin},
 		}),
 		budgets: map[*verbs.SRQ]*budget{},
 	}

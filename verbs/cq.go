@@ -35,6 +35,9 @@ type CQConfig struct {
 	// (IBV_CREATE_CQ_ATTR_SINGLE_THREADED of ibv_create_cq_ex(3)). Providers that poll without
 	// system calls then take no lock. The methods that wait also poll.
 	Unlocked bool
+	// Spin bounds how long Wait polls before it sleeps, as SetSpin does. 0 means 10 microseconds. A
+	// negative value means that Wait does not poll.
+	Spin time.Duration
 }
 
 // CQ is a completion queue (ibv_create_cq(3)). Its methods may be called
@@ -120,7 +123,7 @@ func (d *Device) newCQ(cfg CQConfig, options any, ch *CompChannel) (*CQ, error) 
 		done:   make(chan struct{}),
 		notify: make(chan struct{}, 1),
 	}
-	c.spin.init()
+	c.spin.init(cfg.Spin)
 	c.handle = d.objects.add(c)
 	pcfg := cqConfigs.get()
 	defer cqConfigs.put(pcfg)
@@ -200,8 +203,8 @@ func (c *CQ) Moderate(count int, period time.Duration) error {
 func (c *CQ) Entries() int { return c.p.Entries() }
 
 // SetSpin bounds how long Wait polls before it sleeps. Within the bound, the time adapts to how
-// long recent completions took. 0 disables polling. The default is 10 microseconds. If waiters
-// occupy all processors, no other goroutine may run for that long.
+// long recent completions took. 0 disables polling. CQConfig.Spin has the default. A wait that polls
+// occupies its processor until the scheduler preempts it, after about 10 ms.
 func (c *CQ) SetSpin(max time.Duration) { c.spin.set(max) }
 
 // exclusive is bridge.Verbs.Exclusive.

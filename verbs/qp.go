@@ -6,6 +6,7 @@ import (
 	"errors"
 	"strconv"
 	"sync"
+	"time"
 
 	"purerdma/internal/bridge"
 	"purerdma/internal/leak"
@@ -44,6 +45,8 @@ type QPConfig struct {
 	// Unlocked promises that only one goroutine at a time posts sends to the QP. Drivers that
 	// support it then take no lock (ibv_alloc_td(3)). Modify and Close must not run during a post.
 	Unlocked bool
+	// Spin is CQConfig.Spin of the CQs that are made for the QP.
+	Spin time.Duration
 }
 
 // withDefaults returns c with the zero fields of Cap and Type filled in.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"syscall"
+	"time"
 
 	"purerdma/internal/leak"
 	"purerdma/provider"
@@ -33,7 +34,7 @@ func (p *PD) createQP(cfg QPConfig) (*QP, error) {
 
 func (q *QP) create(cfg *QPConfig) error {
 	p := q.pd
-	if err := q.makeCQs(cfg.Cap); err != nil {
+	if err := q.makeCQs(cfg.Cap, cfg.Spin); err != nil {
 		return err
 	}
 	pcfg := qpConfigs.get()
@@ -186,7 +187,7 @@ func (q *QP) retryParents() error {
 
 // makeCQs makes the CQs that the configuration left out. A QP that sends nothing, or receives
 // nothing, has none.
-func (q *QP) makeCQs(c QPCap) error {
+func (q *QP) makeCQs(c QPCap, spin time.Duration) error {
 	sends, receives := q.typ != XRCRecv, q.typ != XRCRecv && q.typ != XRCSend
 	switch {
 	case !sends && q.sendCQ != nil, !receives && q.recvCQ != nil, !receives && q.srq != nil:
@@ -206,7 +207,7 @@ func (q *QP) makeCQs(c QPCap) error {
 		if *cq != nil {
 			return nil
 		}
-		c, err := dev.CreateCQ(CQConfig{Entries: min(entries, dev.attr.MaxCQE), Channel: ch})
+		c, err := dev.CreateCQ(CQConfig{Entries: min(entries, dev.attr.MaxCQE), Channel: ch, Spin: spin})
 		if err != nil {
 			return err
 		}

@@ -3,6 +3,7 @@
 package verbs
 
 import (
+	"context"
 	"runtime"
 	"sync/atomic"
 	"time"
@@ -24,11 +25,13 @@ type spin struct {
 // spinAgain is the number of waits of which one polls in spite of the mean.
 const spinAgain = 64
 
-func (s *spin) init() {
+// init sets the bound, or with 0 the default.
+func (s *spin) init(max time.Duration) {
 	// With GOMAXPROCS=1, spinning can starve the goroutine that would produce the completion.
-	if runtime.GOMAXPROCS(0) > 1 {
-		s.max.Store(int64(defaultSpin))
+	if max == 0 && runtime.GOMAXPROCS(0) > 1 {
+		max = defaultSpin
 	}
+	s.set(max)
 }
 
 func (s *spin) set(max time.Duration) { s.max.Store(int64(max)) }
@@ -41,7 +44,9 @@ func (s *spin) start() time.Time {
 	return time.Now()
 }
 
-func (s *spin) poll(cq *CQ, l *leader, start time.Time, wcs []WC) (int, error) {
+// poll polls until there is a completion, and at most as long as the bound. It returns 0 early if the
+// wait has another reason to end, which the caller then finds.
+func (s *spin) poll(ctx context.Context, cq *CQ, l *leader, start time.Time, wcs []WC) (int, error) {
 	max := s.max.Load()
 	if max <= 0 || start.IsZero() {
 		return 0, nil
@@ -60,10 +65,29 @@ func (s *spin) poll(cq *CQ, l *leader, start time.Time, wcs []WC) (int, error) {
 			}
 			return n, err
 		}
-		if i%16 == 0 && int64(time.Since(start)) > max {
+		if i%16 != 0 {
+			continue
+		}
+		passed := time.Since(start)
+		if int64(passed) > max || passed > defaultSpin && cq.interrupted(ctx) {
 			return 0, nil
 		}
+		if i%lookPeriod == 0 {
+			cq.starvation.Check()
+		}
 	}
+}
+
+// interrupted reports whether a wait for a completion has to end or to look at the state of the CQ.
+func (c *CQ) interrupted(ctx context.Context) bool {
+	select {
+	case <-ctx.Done():
+	case <-c.done:
+	case <-c.dev.removed:
+	default:
+		return c.overrun.Load()
+	}
+	return true
 }
 
 // learn adjusts the average to the duration of a wait, with weight 1/8.

@@ -3,6 +3,7 @@
 package verbs
 
 import (
+	"context"
 	"math"
 	"testing"
 	"time"
@@ -104,5 +105,38 @@ func TestSpinAgain(t *testing.T) {
 	}
 	if c := wait(); c.arms != 0 || c.polls != c.enough {
 		t.Errorf("wait after a short one: %d polls, %d arms, want %d, 0", c.polls, c.arms, c.enough)
+	}
+}
+
+// TestLongSpin ends waits that poll for an hour.
+func TestLongSpin(t *testing.T) {
+	for name, end := range map[string]func(*CQ, context.CancelFunc){
+		"context": func(_ *CQ, cancel context.CancelFunc) { cancel() },
+		"close":   func(cq *CQ, _ context.CancelFunc) { close(cq.done) },
+		"overrun": func(cq *CQ, _ context.CancelFunc) { cq.overrun.Store(true) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			cq := bareCQ()
+			cq.SetSpin(time.Hour)
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			polled := make(chan struct{}, 1)
+			cq.p = pollingCQ{poll: func() {
+				select {
+				case polled <- struct{}{}:
+				default:
+				}
+			}}
+			ended := make(chan struct{})
+			go func() {
+				defer close(ended)
+				if n, err := cq.spin.poll(ctx, cq, nil, cq.spin.start(), make([]WC, 1)); n != 0 || err != nil {
+					t.Errorf("spin.poll() = %d, %v, want 0, nil", n, err)
+				}
+			}()
+			<-polled
+			end(cq, cancel)
+			<-ended
+		})
 	}
 }

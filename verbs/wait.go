@@ -75,7 +75,7 @@ func (c *CQ) wait(ctx context.Context, wcs []WC, l *leader) (n int, err error) {
 	c.waits.Add(1)
 	start := c.spin.start()
 	defer c.spin.learn(start)
-	if n, err = c.spin.poll(c, l, start, wcs); n > 0 || err != nil {
+	if n, err = c.spin.poll(ctx, c, l, start, wcs); n > 0 || err != nil {
 		return n, err
 	}
 	c.waiters.Add(1)

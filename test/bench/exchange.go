@@ -29,7 +29,7 @@ import (
 type exchange struct {
 	kind                string
 	size, count, rounds int
-	network             string      // "stream" or "tcp"
+	network             string      // "stream", "polling" or "tcp"
 	host                *verbs.Host // nil means verbs.DefaultHost
 }
 
@@ -100,12 +100,23 @@ func exchangeHere(ctx context.Context, role string, args []string, w io.Writer) 
 	return json.NewEncoder(w).Encode(times)
 }
 
+// busyWait is the time that a waiting goroutine polls. It is longer than a round trip of an emulated processor.
+const busyWait = 10 * time.Millisecond
+
+// options returns the options of streams.
+func (x *exchange) options() stream.Options {
+	if x.network == "polling" {
+		return stream.Options{Spin: busyWait}
+	}
+	return stream.Options{}
+}
+
 func (x *exchange) listen(ctx context.Context, address string) (net.Listener, error) {
 	switch x.network {
 	case "tcp":
 		return new(net.ListenConfig).Listen(ctx, "tcp", address)
-	case "stream":
-		lc := stream.ListenConfig{CM: cm.ListenConfig{Host: x.host}}
+	case "stream", "polling":
+		lc := stream.ListenConfig{Options: x.options(), CM: cm.ListenConfig{Host: x.host}}
 		return lc.Listen(ctx, "tcp", address)
 	}
 	return nil, errExchangeUsage
@@ -120,12 +131,12 @@ func (x *exchange) dial(ctx context.Context, from, server string) (net.Conn, err
 		}
 		d := net.Dialer{LocalAddr: local}
 		return d.DialContext(ctx, "tcp", server)
-	case "stream":
+	case "stream", "polling":
 		local, err := cm.ParseAddr(from)
 		if err != nil {
 			return nil, err
 		}
-		d := stream.Dialer{CM: cm.Dialer{Host: x.host, LocalAddr: local}}
+		d := stream.Dialer{Options: x.options(), CM: cm.Dialer{Host: x.host, LocalAddr: local}}
 		return d.DialContext(ctx, "tcp", server)
 	}
 	return nil, errExchangeUsage

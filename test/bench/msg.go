@@ -30,6 +30,7 @@ type caller struct {
 // Kinds of calls.
 const (
 	callSmall  = "call"     // a request and a reply of smallLen bytes
+	callSpin   = "spin"     // a call whose ends poll while they wait
 	callLent   = "transfer" // the server READs bulkLen bytes that the call lends
 	callLoan   = "loan"     // the server READs bulkLen bytes that are lent until the end
 	smallLen   = 64
@@ -37,7 +38,7 @@ const (
 	callWarmUp = 100
 )
 
-var messageKinds = []string{callSmall, callLent, callLoan}
+var messageKinds = []string{callSmall, callSpin, callLent, callLoan}
 
 // messageBench is one comparison of calls with rdmaperf. Its goal is a ratio of times.
 type messageBench struct {
@@ -55,7 +56,8 @@ type messageBench struct {
 func messageBenches() []messageBench {
 	const calls, transfers = 2000, 40
 	return []messageBench{
-		{caller{kind: callSmall, goroutines: 1}, "64 B call, against send_lat", cell{test: "send_lat", size: smallLen, qps: 1, list: 1}, calls, 1.3, true},
+		{caller{kind: callSpin, goroutines: 1}, "64 B call that polls, against send_lat", cell{test: "send_lat", size: smallLen, qps: 1, list: 1}, calls, 1.3, true},
+		{caller{kind: callSmall, goroutines: 1}, "64 B call, against send_lat", cell{test: "send_lat", size: smallLen, qps: 1, list: 1}, calls, 0, true},
 		{caller{kind: callSmall, goroutines: 1}, "64 B call, against send_lat with events", cell{test: "send_lat", size: smallLen, qps: 1, list: 1, events: true}, calls, 0, true},
 		{caller{kind: callSmall, goroutines: 100}, "100 calls of 64 B, against send_bw", cell{test: "send_bw", size: smallLen, qps: 1, list: 1, outstanding: 100, messages: 2 * calls}, 2 * calls, 1 / 0.8, false},
 		{caller{kind: callLent, goroutines: 4}, "1 MiB lent by a call, against read_bw", cell{test: "read_bw", size: bulkLen, qps: 1, list: 1, outstanding: 4, messages: transfers}, transfers, 1 / 0.95, false},
@@ -139,9 +141,20 @@ func messageHere(ctx context.Context, role string, args []string, w io.Writer) e
 	return err
 }
 
+// small reports whether the calls lend nothing.
+func (c *caller) small() bool { return c.kind == callSmall || c.kind == callSpin }
+
+// options returns the options of both ends.
+func (c *caller) options() msg.Options {
+	if c.kind == callSpin {
+		return msg.Options{Spin: busyWait}
+	}
+	return msg.Options{}
+}
+
 // serve prints its address, and serves one client.
 func (c *caller) serve(ctx context.Context, addr string, w io.Writer) error {
-	lc := msg.ListenConfig{CM: cm.ListenConfig{Host: c.host}}
+	lc := msg.ListenConfig{Options: c.options(), CM: cm.ListenConfig{Host: c.host}}
 	ln, err := lc.Listen(ctx, "tcp", addr)
 	if err != nil {
 		return err
@@ -165,7 +178,7 @@ func (c *caller) serve(ctx context.Context, addr string, w io.Writer) error {
 		if err != nil {
 			return err
 		}
-		if c.kind != callSmall {
+		if !c.small() {
 			transfers.Go(func() {
 				defer m.Free()
 				if err := c.transfer(ctx, conn, m); err != nil {
@@ -209,7 +222,7 @@ func (c *caller) measure(ctx context.Context, from, server string, calls int) (t
 	if err != nil {
 		return 0, err
 	}
-	d := msg.Dialer{CM: cm.Dialer{Host: c.host, LocalAddr: src}}
+	d := msg.Dialer{Options: c.options(), CM: cm.Dialer{Host: c.host, LocalAddr: src}}
 	conn, err := d.Dial(ctx, "tcp", server)
 	if err != nil {
 		return 0, err
@@ -223,7 +236,7 @@ func (c *caller) measure(ctx context.Context, from, server string, calls int) (t
 	}()
 	requests := make([]*msg.Request, c.goroutines)
 	for g := range requests {
-		if c.kind == callSmall {
+		if c.small() {
 			requests[g] = &msg.Request{Data: make([]byte, smallLen)}
 			continue
 		}

@@ -46,7 +46,7 @@ func TestCaller(t *testing.T) {
 func TestMessageBenches(t *testing.T) {
 	for _, b := range messageBenches() {
 		size := bulkLen
-		if b.kind == callSmall {
+		if b.small() {
 			size = smallLen
 		}
 		if o := b.other; o.size != size || o.latency() != b.half || !o.latency() && (o.depth() != b.goroutines || o.count() != b.calls) {

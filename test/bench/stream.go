@@ -63,21 +63,25 @@ func streamContests() []contest {
 	pingEvents := ping
 	pingEvents.events = true
 	all := []contest{{fmt.Sprintf("latency/%d", c.size), []entrant{
-		{name: "stream", run: c.over("stream")},
+		{name: "stream that polls", run: c.over("polling")},
 		{name: "rdmaperf", goal: goalStreamLatency, run: ping.by(rdmaperf)},
-		{name: "rdmaperf with events", run: pingEvents.by(rdmaperf)},
 		{name: "rstream", goal: goalStreamRsockets, mean: true, flaky: true, run: c.rstream(rdmaCore)},
+	}}, {fmt.Sprintf("latency/%d/sleeping", c.size), []entrant{
+		{name: "stream", run: c.over("stream")},
+		{name: "rdmaperf with events", run: pingEvents.by(rdmaperf)},
 		{name: "rstream that blocks", mean: true, flaky: true, run: c.rstream(rdmaCore, "-T", "b")},
 		{name: "TCP", run: c.over("tcp")},
 	}}, {fmt.Sprintf("rsocket/latency/%d", c.size), []entrant{
 		{name: "Go's rstream", run: c.rstream(purerdma)},
 		{name: "rstream", goal: goalStreamRsockets, flaky: true, run: c.rstream(rdmaCore)},
+	}}, {fmt.Sprintf("rsocket/latency/%d/sleeping", c.size), []entrant{
+		{name: "Go's rstream that blocks", run: c.rstream(purerdma, "-T", "b")},
 		{name: "rstream that blocks", flaky: true, run: c.rstream(rdmaCore, "-T", "b")},
 	}}}
 	for _, c := range bandwidths {
 		one := cell{test: "send_bw", size: c.size, qps: 1, list: 1}
 		all = append(all, contest{fmt.Sprintf("bandwidth/%d", c.size), []entrant{
-			{name: "stream", run: c.over("stream")},
+			{name: "stream that polls", run: c.over("polling")},
 			{name: "rdmaperf", goal: goalStreamBandwidth, run: one.by(rdmaperf)},
 			{name: "rstream", goal: goalStreamRsockets, flaky: true, run: c.rstream(rdmaCore)},
 			{name: "rstream that blocks", flaky: true, run: c.rstream(rdmaCore, "-T", "b")},

@@ -116,7 +116,7 @@ func TestStreamContests(t *testing.T) {
 		}
 	}
 	for name, want := range map[string]float64{
-		"latency/64 rdmaperf": 1.2, "latency/64 rstream": 1, "latency/64 TCP": 0,
+		"latency/64 rdmaperf": 1.2, "latency/64 rstream": 1, "latency/64/sleeping TCP": 0,
 		"bandwidth/65536 rdmaperf": 1 / 0.85, "bandwidth/1048576 rstream": 1, "bandwidth/65536 TCP": 0,
 		"rsocket/latency/64 rstream": 1, "rsocket/bandwidth/1048576 rstream": 1,
 		"http/64/1 TCP": 0, "http/1048576/1 TCP": 0, "grpc/unary/64/1 TCP": 0, "grpc/streaming/64/1 TCP": 0,

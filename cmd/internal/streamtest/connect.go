@@ -13,6 +13,10 @@ import (
 	"purerdma/rsocket"
 )
 
+// busyWait is the time that a waiting goroutine polls before it sleeps, unless -T a or -T b is given. The C
+// program repeats its nonblocking calls until they succeed.
+const busyWait = time.Second
+
 // meeting makes the connections of a program.
 type meeting struct {
 	opt           *options
@@ -27,6 +31,9 @@ func (m *meeting) rsocketOptions(inline int) rsocket.Options {
 	o := rsocket.Options{SendBuffer: max(size, 4096), RecvBuffer: max(size, 4096), Inline: inline, Maps: m.opt.kind.Maps, KeepAlive: -1}
 	if inline == 0 {
 		o.Inline = -1
+	}
+	if !m.opt.async && !m.opt.block {
+		o.Spin = busyWait
 	}
 	if m.opt.keepAlive > 0 {
 		o.KeepAlive = time.Duration(m.opt.keepAlive) * time.Second

@@ -31,6 +31,8 @@ type options struct {
 	keepAlive  int        // -k, seconds
 	tcp        bool       // -T s
 	verify     bool       // -T v
+	async      bool       // -T a
+	block      bool       // -T b
 }
 
 // parse parses the command line.
@@ -104,10 +106,10 @@ var testOptions = []struct {
 	set          func(*options)
 }{
 	{"s", "socket", "s|sockets - use standard tcp/ip sockets", func(o *options) { o.tcp = true }},
-	{"a", "async", "a|async - asynchronous operation (use poll)", nil},
-	{"b", "block", "b|blocking - use blocking calls", nil},
+	{"a", "async", "a|async - asynchronous operation (use poll)", func(o *options) { o.async = true }},
+	{"b", "block", "b|blocking - use blocking calls", func(o *options) { o.block = true }},
 	{"f", "fork", "f|fork - fork server processing", func(o *options) { o.tcp = true }},
-	{"n", "nonblock", "n|nonblocking - use nonblocking calls", nil},
+	{"n", "nonblock", "n|nonblocking - use nonblocking calls", func(o *options) { o.block = false }},
 	{"r", "resolve", "r|resolve - use rdma cm to resolve address", nil},
 	{"v", "verify", "v|verify - verify data", func(o *options) { o.verify = true }},
 }
