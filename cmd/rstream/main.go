@@ -3,9 +3,8 @@
 // Rstream measures the latency and the bandwidth of rsockets. It has the flags, output and protocol
 // of rdma-core's rstream, so that either side may be the C program.
 //
-// With -T a or -T b, a goroutine that waits for data sleeps. Otherwise it polls, as the nonblocking
-// calls of the C program do. With -T f the C server forks a process for each connection, which this
-// program need not do.
+// With -T a or -T b, a goroutine that waits for data sleeps. Otherwise it polls, as the C program
+// does. With -T f the C server forks a process for each connection, which this program need not do.
 package main
 
 import (

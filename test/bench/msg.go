@@ -29,10 +29,10 @@ type caller struct {
 
 // Kinds of calls.
 const (
-	callSmall  = "call"     // a request and a reply of smallLen bytes
-	callSpin   = "spin"     // a call whose ends poll while they wait
-	callLent   = "transfer" // the server READs bulkLen bytes that the call lends
-	callLoan   = "loan"     // the server READs bulkLen bytes that are lent until the end
+	callSmall  = "call"     // a request and a reply
+	callSpin   = "spin"     // a call that polls
+	callLent   = "transfer" // the server READs memory that the call lends
+	callLoan   = "loan"     // the server READs memory that is lent until the end
 	smallLen   = 64
 	bulkLen    = 1 << 20
 	callWarmUp = 100

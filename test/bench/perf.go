@@ -5,6 +5,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"os"
 	"os/exec"
 	"regexp"
 	"slices"
@@ -261,11 +262,13 @@ func (e *env) alternate(ctx context.Context, c cell, first, second measurement) 
 // tries bounds the runs of a failing program.
 const tries = 4
 
+// again runs a program until it succeeds, and prints the other errors.
 func again(ctx context.Context, run func() (figures, error)) (f figures, err error) {
 	for range tries {
 		if f, err = run(); err == nil || ctx.Err() != nil {
 			break
 		}
+		fmt.Fprintln(os.Stderr, "bench: a run has failed:", err)
 	}
 	return f, err
 }

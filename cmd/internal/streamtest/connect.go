@@ -14,7 +14,7 @@ import (
 )
 
 // busyWait is the time that a waiting goroutine polls before it sleeps, unless -T a or -T b is given. The C
-// program repeats its nonblocking calls until they succeed.
+// program repeats its calls, which do not block, until they succeed.
 const busyWait = time.Second
 
 // meeting makes the connections of a program.
