@@ -54,7 +54,7 @@ func (c *Conn) startKeepAlive(option time.Duration) {
 	id.mu.Unlock()
 	theirs := !ownQP || c.qp.Cap().SendWR < 2
 	// The CQs of a Shared have room for all requests of its QPs.
-	hasRoom := c.ep.receiving.shared != nil || verbsInternal.Exclusive(c.qp.SendCQ())
+	hasRoom := c.ep.receiving.shared != nil || verbsInternal.OwnsCQs(c.qp) || verbsInternal.Exclusive(c.qp.SendCQ())
 	if period < 0 || option == 0 && theirs || !hasRoom {
 		return
 	}

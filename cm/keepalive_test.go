@@ -26,6 +26,7 @@ type idleNet struct {
 	fabric  *connectx.Fabric
 	packets atomic.Int64
 	dead    atomic.Bool
+	qp      verbs.QPConfig // of the client
 }
 
 func newIdleNet() *idleNet {
@@ -46,7 +47,7 @@ func (n *idleNet) connect(t *testing.T, server, client time.Duration) (*cm.Conn,
 	t.Helper()
 	ln := listenOn(t, cm.ListenConfig{Host: n.k.Host(), KeepAlive: server}, "10.0.0.1:0")
 	accepted := acceptOne(t.Context(), t, ln, nil)
-	d := &cm.Dialer{Host: n.k.Host(), LocalAddr: mustParse("10.0.0.2:0"), KeepAlive: client}
+	d := &cm.Dialer{Host: n.k.Host(), LocalAddr: mustParse("10.0.0.2:0"), KeepAlive: client, QP: n.qp}
 	conn, err := d.Dial(within(t, 10*time.Second), "tcp", ln.Addr().String())
 	if err != nil {
 		t.Fatalf("Dial: %v", err)
@@ -87,6 +88,14 @@ func TestKeepAliveOfAnIdleConnection(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestKeepAliveWithOneCQ checks that a connection whose QP has one CQ is probed.
+func TestKeepAliveWithOneCQ(t *testing.T) {
+	n := newIdleNet()
+	n.qp.OneCQ = true
+	n.connect(t, -1, 10*time.Millisecond)
+	n.wantProbes(t)
 }
 
 // TestKeepAliveFindsADeadPeer checks that the end of a peer without notice ends an idle

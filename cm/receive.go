@@ -160,11 +160,11 @@ func (c *Conn) HandleMessages(fn func(*inflight.Message, error)) {
 	c.handleMessages(fn, (*inflight.Receiver).Handle)
 }
 
-// HandleMessagesLazily is like HandleMessages, but has no goroutine that polls for messages. They are
-// taken while a goroutine waits for an [inflight.Signal] on the receive CQ: see
+// HandleMessagesLazily is like HandleMessages, but messages are taken while a goroutine waits for an
+// [inflight.Signal] on the receive CQ, or when none has waited for the time after: see
 // [inflight.Receiver.HandleLazily].
-func (c *Conn) HandleMessagesLazily(fn func(*inflight.Message, error)) {
-	c.handleMessages(fn, (*inflight.Receiver).HandleLazily)
+func (c *Conn) HandleMessagesLazily(fn func(*inflight.Message, error), after time.Duration) {
+	c.handleMessages(fn, func(r *inflight.Receiver, fn func(*inflight.Message, error)) { r.HandleLazily(fn, after) })
 }
 
 func (c *Conn) handleMessages(fn func(*inflight.Message, error), handle func(*inflight.Receiver, func(*inflight.Message, error))) {

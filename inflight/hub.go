@@ -24,8 +24,11 @@ var internals = bridge.Functions.(*bridge.Verbs[*verbs.Host, *verbs.Device, *ver
 // another goroutine between the completion and it.
 //
 // No goroutine waits for operations with a function, and for abandoned ones. A goroutine of the
-// hub leads when there are such operations and no other goroutine does. It ends when there have been
-// none for a while.
+// hub, the server, leads when there are such operations and no other goroutine does. It ends when
+// there have been none for a while.
+//
+// With a receiver of HandleLazily the server leads only after no other goroutine has led for a while. It
+// stops leading when a goroutine waits, so that this goroutine leads when it waits again.
 //
 // Locks are taken in this order: the CQ's, Queue.mu, hub.mu.
 type hub struct {
@@ -33,10 +36,12 @@ type hub struct {
 
 	queues idTable[Queue]
 
-	// leader is the leading goroutine, nil if there is none or the hub's goroutine leads, which
+	// leader is the leading goroutine, nil if there is none or the server leads, which
 	// serverLeads records.
 	leader      atomic.Pointer[waiter]
 	serverLeads atomic.Bool
+	// wanted is set when a goroutine waits while the server leads and should not.
+	wanted atomic.Bool
 	// owed is the number of operations in flight that no goroutine waits for.
 	owed atomic.Int32
 	// work is set if calls or posts may have elements.
@@ -52,12 +57,16 @@ type hub struct {
 	mu        sync.Mutex // guards the following fields
 	leading   bool       // a goroutine leads, or is about to
 	followers list[waiter]
-	// serving is set while the hub's goroutine runs. It waits for a token in serve while lingers or
+	// serving is set while the server runs. It waits for a token in serve while lingers or
 	// standby is set. lingers means that nothing is owed. standby means that another goroutine leads.
 	serving bool
 	lingers bool
 	standby bool
 	serve   chan struct{}
+	// patience is the time without a leader after which the server leads. takeover then wakes it. It is
+	// nil while patience is 0.
+	patience time.Duration
+	takeover *time.Timer
 
 	// dead is the error after which no more completions can be received.
 	dead error
@@ -130,7 +139,7 @@ func (h *hub) Finish(leader bool) {
 
 // wakeDone wakes the leader if its wait is over.
 func (h *hub) wakeDone() {
-	if w := h.leader.Load(); w != nil && w.returns() || h.serverLeads.Load() && h.owed.Load() <= 0 {
+	if w := h.leader.Load(); w != nil && w.returns() || h.serverLeads.Load() && h.serverStops() {
 		internals.WakeLeader(h.cq)
 	}
 }
@@ -214,20 +223,50 @@ func (h *hub) owe(n int32) {
 	}
 }
 
-// nothingOwed reports whether the hub's goroutine has nothing to do.
+// beLazy makes the server wait until no goroutine has led for a time. The shortest of the times counts.
+func (h *hub) beLazy(after time.Duration) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.takeover == nil {
+		h.patience = after
+		h.takeover = time.AfterFunc(after, h.takeOver)
+	}
+	h.patience = min(h.patience, after)
+}
+
+// takeOver wakes the server if no goroutine leads. It runs when patience has passed since the last leader.
+func (h *hub) takeOver() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.standby && !h.leading {
+		h.wakeServer()
+	}
+}
+
+// wakeServer ends the standby of the server. The caller holds the lock.
+func (h *hub) wakeServer() {
+	h.standby = false
+	h.serve <- struct{}{}
+}
+
+// nothingOwed reports whether the server has nothing to do.
 func (h *hub) nothingOwed() bool { return h.owed.Load() <= 0 }
 
-// linger bounds how long the hub's goroutine stays when nothing is owed. Starting another one costs more
+// serverStops reports whether the server has to stop leading.
+func (h *hub) serverStops() bool { return h.nothingOwed() || h.wanted.Load() }
+
+// linger bounds how long the server stays when nothing is owed. Starting another one costs more
 // than an operation.
 const linger = 100 * time.Millisecond
 
-// lead is the hub's goroutine. It leads when no other goroutine does and something is owed.
+// lead is the server. It leads when no other goroutine does and something is owed.
 func (h *hub) lead() {
 	timer := time.NewTimer(linger)
 	defer timer.Stop()
-	stop := h.nothingOwed
+	stop := h.serverStops
 	for {
 		h.mu.Lock()
+		yields := h.wanted.Swap(false)
 		switch {
 		case h.dead != nil:
 			h.serving = false
@@ -251,15 +290,18 @@ func (h *hub) lead() {
 			h.mu.Unlock()
 			<-h.serve // owe was faster
 			continue
-		case h.leading:
+		case h.leading || yields:
 			h.standby = true
+			if !h.leading {
+				h.takeover.Reset(h.patience)
+			}
 			h.mu.Unlock()
 			<-h.serve
 			continue
 		}
 		h.leading = true
-		h.mu.Unlock()
 		h.serverLeads.Store(true)
+		h.mu.Unlock()
 		err := internals.Lead(h.cq, context.Background(), stop)
 		h.serverLeads.Store(false)
 		if err != nil {

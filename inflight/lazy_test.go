@@ -5,9 +5,11 @@
 package inflight_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"os"
+	"runtime/debug"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -87,7 +89,7 @@ func TestHandleLazily(t *testing.T) {
 		if taken.Add(1)%2 == 0 {
 			s.Set()
 		}
-	})
+	}, 0)
 	for round := range int32(3) {
 		r.arrive(t)
 		r.arrive(t)
@@ -129,5 +131,73 @@ func TestSignal(t *testing.T) {
 		if err := early(waits); err != nil {
 			t.Errorf("Wait() of Signal %d = %v", i, err)
 		}
+	}
+}
+
+// lazyRig has a Receiver of HandleLazily, and a Signal that each message sets. byWaiter has for each message
+// whether the goroutine that waits for the Signal has taken it.
+type lazyRig struct {
+	*recvRig
+	signal   *inflight.Signal
+	byWaiter chan bool
+}
+
+func newLazyRig(t *testing.T, after time.Duration) *lazyRig {
+	t.Helper()
+	r := &lazyRig{recvRig: newRecvRig(t, 8, 1<<16), byWaiter: make(chan bool, 8)}
+	r.signal = inflight.NewSignal(r.qp.RecvCQ())
+	r.recv.HandleLazily(func(m *inflight.Message, err error) {
+		if err != nil {
+			return
+		}
+		m.Free()
+		r.byWaiter <- bytes.Contains(debug.Stack(), []byte("(*Signal).Wait("))
+		r.signal.Set()
+	}, after)
+	return r
+}
+
+// wait has a message arrive while a goroutine waits, and returns whether that goroutine has taken it.
+func (r *lazyRig) wait(t *testing.T) bool {
+	t.Helper()
+	done := make(chan error, 1)
+	go func() { done <- r.signal.Wait(soon(t)) }()
+	sleep()
+	r.arrive(t)
+	if err := <-done; err != nil {
+		t.Fatalf("Wait() = %v", err)
+	}
+	r.signal.Reset()
+	return <-r.byWaiter
+}
+
+// TestLazyServerYields takes messages on the goroutine that waits for them, after a goroutine of the library
+// has stopped polling for it.
+func TestLazyServerYields(t *testing.T) {
+	r := newLazyRig(t, time.Hour)
+	r.arrive(t)
+	if <-r.byWaiter {
+		t.Errorf("a goroutine has taken a message in Wait, but none has called it")
+	}
+	r.signal.Reset()
+	r.wait(t) // the goroutine of the library takes this message, and stops
+	for i := range 3 {
+		if !r.wait(t) {
+			t.Errorf("message %d was taken by another goroutine than the waiting one", i+3)
+		}
+	}
+}
+
+// TestLazyServerTakesOver takes messages on a goroutine of the library when no goroutine has waited for a
+// while.
+func TestLazyServerTakesOver(t *testing.T) {
+	r := newLazyRig(t, time.Millisecond)
+	for range 3 {
+		r.arrive(t)
+		if <-r.byWaiter {
+			t.Errorf("a goroutine has taken a message in Wait, but none has called it")
+		}
+		r.signal.Reset()
+		r.wait(t)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"syscall"
+	"time"
 
 	"purerdma/internal/bridge"
 	"purerdma/internal/cdev"
@@ -190,11 +191,17 @@ var errHandled = errors.New("a function takes the messages: see Receiver.Handle"
 // queue is full. Handle is called once, while no goroutine calls Receive.
 func (r *Receiver) Handle(fn func(m *Message, err error)) { r.handle(fn, false) }
 
-// HandleLazily is like Handle, but no goroutine polls the CQ for fn. So fn gets messages only while a
-// goroutine waits for another completion of the CQ, or for a [Signal]. The end of a connection is an
-// exception, because Stop and the Close of a QP poll. HandleLazily is for protocols in which no goroutine
-// needs a message before such a wait. It saves the switch between two goroutines for each message.
-func (r *Receiver) HandleLazily(fn func(m *Message, err error)) { r.handle(fn, true) }
+// HandleLazily is like Handle for protocols in which few messages are needed before a goroutine waits
+// for another completion of the CQ, or for a [Signal]. Such a goroutine polls the CQ itself. This saves
+// the switch between two goroutines for each message. If no goroutine has waited for the time after, a
+// goroutine of the library polls. The functions of a Queue on this CQ may be called as late. With 0 it
+// never polls for fn. The end of a connection is an exception, because Stop and the Close of a QP poll.
+func (r *Receiver) HandleLazily(fn func(m *Message, err error), after time.Duration) {
+	if after > 0 {
+		r.hub.beLazy(after)
+	}
+	r.handle(fn, after <= 0)
+}
 
 func (r *Receiver) handle(fn func(m *Message, err error), lazy bool) {
 	r.mu.Lock()

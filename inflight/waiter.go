@@ -55,6 +55,9 @@ func (h *hub) wait(ctx context.Context, w *waiter) error {
 			w.ready = make(chan struct{}, 1)
 		}
 		h.followers.push(&w.place)
+		if h.patience > 0 && h.serverLeads.Load() {
+			h.wanted.Store(true)
+		}
 	}
 	h.leading = true
 	h.mu.Unlock()
@@ -112,8 +115,11 @@ func (h *hub) resign() {
 		return
 	}
 	h.leading = false
-	if h.standby {
-		h.standby = false
-		h.serve <- struct{}{}
+	switch {
+	case !h.standby:
+	case h.patience > 0:
+		h.takeover.Reset(h.patience)
+	default:
+		h.wakeServer()
 	}
 }

@@ -106,7 +106,7 @@ func newConn(conn *cm.Conn, opts Options, peer hello, passive bool) (*Conn, erro
 	}
 	c.mute = iwarp && passive
 	c.send.greeting = iwarp && !passive
-	conn.HandleMessagesLazily(c.handle)
+	conn.HandleMessagesLazily(c.handle, 0)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.pump()

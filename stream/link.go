@@ -106,6 +106,8 @@ func (l *link) hello() []byte {
 // set on the accepting side. After an error the caller calls freeAll.
 func (l *link) start(ctx context.Context, conn *cm.Conn, peer hello, passive bool) error {
 	l.conn, l.pool = conn, conn.Pool()
+	cq := conn.QP().RecvCQ()
+	streamconn.PollWhileWaiting(l.stream, inflight.NewSignal(cq), inflight.NewSignal(cq))
 	var err error
 	if l.posts, err = conn.Operations(); err != nil {
 		return err
@@ -124,9 +126,13 @@ func (l *link) start(ctx context.Context, conn *cm.Conn, peer hello, passive boo
 	}
 	l.watchIdle()
 	l.unlock()
-	conn.HandleMessages(l.handle)
+	conn.HandleMessagesLazily(l.handle, pollAfter)
 	return nil
 }
+
+// pollAfter is the time without a waiting Read or Write after which a goroutine of the library polls. It
+// bounds the delay of the peer by a program that computes.
+const pollAfter = time.Millisecond
 
 var errNoMemory = fmt.Errorf("the memory of the Shared is used up: %w", syscall.ENOBUFS)
 

@@ -87,5 +87,5 @@ func (o *Options) qp() verbs.QPConfig {
 	if o.Shared == nil {
 		caps.RecvWR, caps.RecvSGE = o.Window, 1
 	}
-	return verbs.QPConfig{Cap: caps, Spin: o.Spin}
+	return verbs.QPConfig{Cap: caps, OneCQ: true, Spin: o.Spin}
 }

@@ -17,6 +17,7 @@ func init() {
 		Attach:      (*QP).attach,
 		Watch:       (*QP).watch,
 		Exclusive:   (*CQ).exclusive,
+		OwnsCQs:     (*QP).ownsCQs,
 		Handle:      (*CQ).dispatchTo,
 		Lead:        (*CQ).lead,
 		OnRelease:   (*SRQ).onRelease,

@@ -17,16 +17,17 @@ import (
 func TestVMOwnCQs(t *testing.T) {
 	routes(t, func(t *testing.T, rt *route) {
 		for _, n := range []int{128, 200} {
-			t.Run(fmt.Sprint(n), func(t *testing.T) { testOwnCQs(t, rt, n) })
+			t.Run(fmt.Sprint(n), func(t *testing.T) { testOwnCQs(t, rt, n, false) })
+			t.Run(fmt.Sprint(n, " with one CQ"), func(t *testing.T) { testOwnCQs(t, rt, n, true) })
 		}
 	})
 }
 
-func testOwnCQs(t *testing.T, rt *route, n int) {
+func testOwnCQs(t *testing.T, rt *route, n int, one bool) {
 	l, r := newEnd(t, rt.h, rt.a, verbs.QPCap{}), newEnd(t, rt.h, rt.b, verbs.QPCap{})
 	for _, e := range []*end{l, r} {
 		var err error
-		if e.qp, err = e.pd.CreateQP(verbs.QPConfig{Cap: verbs.QPCap{SendWR: n, RecvWR: n}}); err != nil {
+		if e.qp, err = e.pd.CreateQP(verbs.QPConfig{Cap: verbs.QPCap{SendWR: n, RecvWR: n}, OneCQ: one}); err != nil {
 			t.Fatalf("PD.CreateQP: %v", err)
 		}
 		closer(t, e.qp)
@@ -34,6 +35,12 @@ func testOwnCQs(t *testing.T, rt *route, n int) {
 		if c.SendWR < n || c.RecvWR < n || c.SendWR > e.qp.SendCQ().Entries() || c.RecvWR > e.qp.RecvCQ().Entries() {
 			t.Errorf("Cap() = %+v with CQs of %d and %d entries, want %d requests or more, which fit",
 				c, e.qp.SendCQ().Entries(), e.qp.RecvCQ().Entries(), n)
+		}
+		if got := e.qp.SendCQ() == e.qp.RecvCQ(); got != one {
+			t.Errorf("CreateQP with OneCQ %t: one CQ for both is %t", one, got)
+		}
+		if all := c.SendWR + c.RecvWR; one && all > e.qp.SendCQ().Entries() {
+			t.Errorf("Cap() = %+v with one CQ of %d entries, want requests that fit", c, e.qp.SendCQ().Entries())
 		}
 	}
 	connect(t, l, r)

@@ -23,6 +23,8 @@ type QPConfig struct {
 	// and with an SRQ for all receives of the SRQ, up to DeviceAttr.MaxCQE. If both are nil, the
 	// two CQs share one completion channel.
 	SendCQ, RecvCQ *CQ
+	// OneCQ makes one CQ for sends and receives if both are nil.
+	OneCQ bool
 	// SRQ, if not nil, replaces the receive queue, and receives are posted to the SRQ. It should be
 	// on the PD of the QP. Drivers differ in whose memory its receives may name.
 	SRQ *SRQ

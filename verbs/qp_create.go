@@ -5,8 +5,8 @@ package verbs
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"syscall"
-	"time"
 
 	"purerdma/internal/leak"
 	"purerdma/provider"
@@ -34,7 +34,7 @@ func (p *PD) createQP(cfg QPConfig) (*QP, error) {
 
 func (q *QP) create(cfg *QPConfig) error {
 	p := q.pd
-	if err := q.makeCQs(cfg.Cap, cfg.Spin); err != nil {
+	if err := q.makeCQs(cfg); err != nil {
 		return err
 	}
 	pcfg := qpConfigs.get()
@@ -85,13 +85,7 @@ func (q *QP) create(cfg *QPConfig) error {
 	}
 	p.dev.closing.wait(k.Num())
 	q.p, q.cap = k, k.Cap()
-	// The queues may have more room than was requested, and the CQs less than the queues.
-	if cfg.SendCQ == nil && q.sendCQ != nil {
-		q.cap.SendWR = min(q.cap.SendWR, q.sendCQ.Entries())
-	}
-	if cfg.RecvCQ == nil && q.recvCQ != nil {
-		q.cap.RecvWR = min(q.cap.RecvWR, q.recvCQ.Entries())
-	}
+	q.limitCap(cfg)
 	if r, ok := k.(provider.LastWQEReporter); ok && r.ReportsLastWQE() && p.dev.events.ch != nil {
 		q.lastWQE = make(token, 1)
 	}
@@ -187,7 +181,7 @@ func (q *QP) retryParents() error {
 
 // makeCQs makes the CQs that the configuration left out. A QP that sends nothing, or receives
 // nothing, has none.
-func (q *QP) makeCQs(c QPCap, spin time.Duration) error {
+func (q *QP) makeCQs(cfg *QPConfig) error {
 	sends, receives := q.typ != XRCRecv, q.typ != XRCRecv && q.typ != XRCSend
 	switch {
 	case !sends && q.sendCQ != nil, !receives && q.recvCQ != nil, !receives && q.srq != nil:
@@ -207,7 +201,7 @@ func (q *QP) makeCQs(c QPCap, spin time.Duration) error {
 		if *cq != nil {
 			return nil
 		}
-		c, err := dev.CreateCQ(CQConfig{Entries: min(entries, dev.attr.MaxCQE), Channel: ch, Spin: spin})
+		c, err := dev.CreateCQ(CQConfig{Entries: min(entries, dev.attr.MaxCQE), Channel: ch, Spin: cfg.Spin})
 		if err != nil {
 			return err
 		}
@@ -215,14 +209,51 @@ func (q *QP) makeCQs(c QPCap, spin time.Duration) error {
 		q.ownedCQs = append(q.ownedCQs, c)
 		return nil
 	}
-	if err := make(&q.sendCQ, c.SendWR); err != nil || !receives {
+	sendEntries, recvEntries := cfg.Cap.SendWR, q.recvEntries(cfg)
+	if cfg.OneCQ && q.sendCQ == nil && q.recvCQ == nil && sends && receives {
+		err := make(&q.sendCQ, sendEntries+recvEntries)
+		q.recvCQ = q.sendCQ
 		return err
 	}
-	entries := c.RecvWR
-	if q.srq != nil {
-		entries = q.srq.Attr().MaxWR
+	if err := make(&q.sendCQ, sendEntries); err != nil || !receives {
+		return err
 	}
-	return make(&q.recvCQ, entries)
+	return make(&q.recvCQ, recvEntries)
+}
+
+// recvEntries returns the number of receives that may complete on a CQ of the QP.
+func (q *QP) recvEntries(cfg *QPConfig) int {
+	if q.srq != nil {
+		return q.srq.Attr().MaxWR
+	}
+	return cfg.Cap.RecvWR
+}
+
+// limitCap limits the capacities to the room of the CQs that were made for the QP. The queues may have more
+// room than was requested, and the CQs less.
+func (q *QP) limitCap(cfg *QPConfig) {
+	if cfg.SendCQ == nil && q.sendCQ != nil {
+		room := q.sendCQ.Entries()
+		if q.sendCQ == q.recvCQ {
+			recvs := min(q.recvEntries(cfg), room-1)
+			q.cap.RecvWR = min(q.cap.RecvWR, recvs)
+			room -= recvs
+		}
+		q.cap.SendWR = min(q.cap.SendWR, room)
+	}
+	if cfg.RecvCQ == nil && q.recvCQ != nil && q.recvCQ != q.sendCQ {
+		q.cap.RecvWR = min(q.cap.RecvWR, q.recvCQ.Entries())
+	}
+}
+
+// ownsCQs implements bridge.Verbs.OwnsCQs.
+func (q *QP) ownsCQs() bool {
+	for _, cq := range []*CQ{q.sendCQ, q.recvCQ} {
+		if cq != nil && !slices.Contains(q.ownedCQs, cq) {
+			return false
+		}
+	}
+	return true
 }
 
 // closeOwned closes the CQs that were made for the QP. It keeps a CQ whose Close fails, for another

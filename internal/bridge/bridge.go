@@ -31,6 +31,8 @@ type Verbs[H, D, Q, C, S, W any] struct {
 	// Exclusive reports whether at most one queue completes on a CQ: the sends of one QP
 	// or its receives.
 	Exclusive func(C) bool
+	// OwnsCQs reports whether the CQs of a QP were made for it, and so have room for all of its requests.
+	OwnsCQs func(Q) bool
 	// Handle returns the handler of a CQ. The first call creates it. Poll and Wait pass the
 	// completions with IDs from 1<<63 to it.
 	Handle func(cq C, create func() Handler[W]) Handler[W]

@@ -69,6 +69,10 @@ func WakeReader(c *Conn) { c.rd.poke() }
 // WakeWriter makes a waiting Write call Space again.
 func WakeWriter(c *Conn) { c.wr.poke() }
 
+// PollWhileWaiting makes waiting calls wait for signals instead of sleeping, before the first call. The
+// signals are for calls that read, and for calls that write.
+func PollWhileWaiting(c *Conn, read, write Signal) { c.rd.signal, c.wr.signal = read, write }
+
 // unlockRead releases the lock of a call that reads, and the bytes of a Peek after CloseRead or Close.
 func (c *Conn) unlockRead() {
 	c.rd.mu.Unlock()

@@ -3,6 +3,7 @@
 package streamconn
 
 import (
+	"context"
 	"errors"
 	"io"
 	"net"
@@ -92,6 +93,49 @@ func (l *loop) RemoteAddr() net.Addr { return l.LocalAddr() }
 // TestWaits interrupts waiting calls by a deadline that was set before the call, by a deadline that is set
 // during the call, and by Close.
 func TestWaits(t *testing.T) {
+	testWaits(t, func(*Conn) {})
+}
+
+// TestWaitsForSignals is TestWaits with signals.
+func TestWaitsForSignals(t *testing.T) {
+	testWaits(t, func(c *Conn) { PollWhileWaiting(c, newSignal(nil), newSignal(nil)) })
+}
+
+// TestWaitsForFailingSignals is TestWaits with signals that cannot poll.
+func TestWaitsForFailingSignals(t *testing.T) {
+	testWaits(t, func(c *Conn) { PollWhileWaiting(c, newSignal(io.ErrUnexpectedEOF), newSignal(io.ErrUnexpectedEOF)) })
+}
+
+// signal is a Signal that polls nothing.
+type signal struct {
+	set chan struct{}
+	err error
+}
+
+func newSignal(err error) *signal { return &signal{set: make(chan struct{}, 1), err: err} }
+
+func (s *signal) Wait(context.Context) error {
+	if s.err == nil {
+		<-s.set
+	}
+	return s.err
+}
+
+func (s *signal) Set() {
+	select {
+	case s.set <- struct{}{}:
+	default:
+	}
+}
+
+func (s *signal) Reset() {
+	select {
+	case <-s.set:
+	default:
+	}
+}
+
+func testWaits(t *testing.T, start func(*Conn)) {
 	full := func(c *Conn) error { _, err := c.Write(make([]byte, 100)); return err }
 	for op, call := range map[string]func(*Conn) error{
 		"read":    func(c *Conn) error { _, err := c.Read(make([]byte, 1)); return err },
@@ -112,6 +156,7 @@ func TestWaits(t *testing.T) {
 		} {
 			t.Run(op+" "+name, func(t *testing.T) {
 				c := newLoop(10).conn
+				start(c)
 				if tc.before != nil {
 					tc.before(c)
 				}

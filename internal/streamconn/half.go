@@ -3,6 +3,7 @@
 package streamconn
 
 import (
+	"context"
 	"net"
 	"os"
 	"sync"
@@ -10,11 +11,20 @@ import (
 	"time"
 )
 
+// Signal lets a goroutine wait until Set. In the meantime the goroutine polls for the protocol, so that
+// no other goroutine runs between a completion and its user. Wait fails if it cannot poll.
+type Signal interface {
+	Wait(context.Context) error
+	Set()
+	Reset()
+}
+
 // half is one direction of a connection. One goroutine at a time uses it and may wait, so one
 // token is enough to wake it.
 type half struct {
 	mu       sync.Mutex // held by the goroutine that reads or writes
 	wake     chan struct{}
+	signal   Signal       // or nil
 	closed   *atomic.Bool // of the connection
 	deadline deadline
 }
@@ -30,6 +40,23 @@ func (h *half) poke() {
 	select {
 	case h.wake <- struct{}{}:
 	default:
+	}
+	if h.signal != nil {
+		h.signal.Set()
+	}
+}
+
+// reset makes the next sleep wait for a poke from now on.
+func (h *half) reset() {
+	if h.signal != nil {
+		h.signal.Reset()
+	}
+}
+
+// sleep waits until the next poke. It may return too early.
+func (h *half) sleep() {
+	if h.signal == nil || h.signal.Wait(context.Background()) != nil {
+		<-h.wake
 	}
 }
 
@@ -49,6 +76,7 @@ func (h *half) err() error {
 // The caller holds mu.
 func (h *half) await(try func() ([]byte, error)) ([]byte, error) {
 	for {
+		h.reset()
 		if err := h.err(); err != nil {
 			return nil, err
 		}
@@ -59,7 +87,7 @@ func (h *half) await(try func() ([]byte, error)) ([]byte, error) {
 		if len(b) > 0 || err != nil {
 			return b, err
 		}
-		<-h.wake
+		h.sleep()
 	}
 }
 

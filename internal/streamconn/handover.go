@@ -10,12 +10,13 @@ func Handover(c *Conn, try func() (bool, error)) error {
 	c.wr.mu.Lock()
 	defer c.wr.mu.Unlock()
 	for {
+		c.wr.reset()
 		if err := c.wr.err(); err != nil {
 			return c.opError("write", err)
 		}
 		if done, err := try(); done || err != nil {
 			return c.opError("write", err)
 		}
-		<-c.wr.wake
+		c.wr.sleep()
 	}
 }
