@@ -7,14 +7,10 @@ import (
 	"testing"
 )
 
-// TestReadme requires that the README is about one page. Its status table has at most 8 rows, and the
-// first row has the state of mlx5. Its example has at most 20 lines.
+// TestReadme checks the parts of the README. Its status table has at most 8 rows, and the first row has
+// the state of mlx5. Its example has at most 20 lines.
 func TestReadme(t *testing.T) {
-	const most = 800
 	text := read(t, "../../README.md")
-	if n := len(strings.Fields(text)); n > most {
-		t.Errorf("README.md has %d words, want at most %d", n, most)
-	}
 	_, status, _ := strings.Cut(text, "\n| status | |\n|---|---|\n")
 	status, _, _ = strings.Cut(status, "\n\n")
 	rows := strings.Split(status, "\n")
