@@ -10,8 +10,13 @@ import (
 
 // longest bounds the words of documents that must stay short.
 var longest = map[string]int{
-	"README.md":                  720, // a screen, and a page
-	"docs/reference/glossary.md": 1050,
+	"README.md":                            720,  // a screen, and a page
+	"docs/explanation/performance.md":      1000, // two pages
+	"docs/reference/glossary.md":           1050,
+	"docs/tutorial/first-echo.md":          720,
+	"docs/tutorial/http-over-rdma.md":      1250,
+	"docs/tutorial/calls-with-messages.md": 1350,
+	"docs/tutorial/key-value-store.md":     1600,
 }
 
 // words returns the number of words in a document. Marks of Markdown and Go are no words.
