@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Oob connects two queue pairs over a TCP connection, without the connection manager.
+// Exchange connects two queue pairs over a TCP connection, without the connection manager.
 //
 //	make bin/rdmavm
 //	go run -exec "$PWD/bin/rdmavm -hosts 2" ./examples/exchange

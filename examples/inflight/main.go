@@ -3,6 +3,7 @@
 // Inflight reads 64 blocks of the peer's memory, with at most 16 READs in flight, in three ways: by
 // tokens, by functions and by goroutines.
 //
+//	make bin/rdmavm
 //	go run -exec "$PWD/bin/rdmavm -hosts 2" ./examples/inflight
 package main
 

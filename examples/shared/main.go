@@ -3,6 +3,7 @@
 // Shared serves many connections, which share receives, completion queues and a memory pool. The
 // server has no goroutine for each of them.
 //
+//	make bin/rdmavm
 //	go run -exec "$PWD/bin/rdmavm -hosts 2" ./examples/shared
 package main
 

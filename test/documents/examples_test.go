@@ -3,6 +3,7 @@
 package documents
 
 import (
+	"io/fs"
 	"path"
 	"path/filepath"
 	"slices"
@@ -16,8 +17,7 @@ var severalFiles = map[string]string{
 	"inflight": "it does one task in three ways, each in a file of its own",
 }
 
-// TestExamples requires that each example is short and in one file, names the line that runs it, and
-// is listed.
+// TestExamples requires that each example is in one file, names the lines that run it, and is listed.
 func TestExamples(t *testing.T) {
 	files, err := filepath.Glob("../../examples/*/main.go")
 	if err != nil || len(files) < 7 {
@@ -25,7 +25,6 @@ func TestExamples(t *testing.T) {
 	}
 	list := read(t, "../../examples/README.md")
 	for _, file := range files {
-		text := read(t, file)
 		name := path.Base(path.Dir(filepath.ToSlash(file)))
 		sources, err := filepath.Glob(path.Join("../../examples", name, "*.go"))
 		if err != nil {
@@ -35,17 +34,31 @@ func TestExamples(t *testing.T) {
 		if len(sources) != 1 && severalFiles[name] == "" {
 			t.Errorf("examples/%s has %d files, want 1", name, len(sources))
 		}
-		for _, source := range sources {
-			if n := strings.Count(read(t, source), "\n"); n >= 120 {
-				t.Errorf("%s has %d lines, want fewer than 120", source, n)
-			}
-		}
-		run := `go run -exec "$PWD/bin/rdmavm -hosts 2" ./examples/` + name + "\n"
-		if !strings.Contains(text, "//\t"+run) {
-			t.Errorf("examples/%s/main.go does not name the line %q", name, run)
+		run := "//\tmake bin/rdmavm\n//\tgo run -exec \"$PWD/bin/rdmavm -hosts 2\" ./examples/" + name + "\n"
+		if !strings.Contains(read(t, file), run) {
+			t.Errorf("examples/%s/main.go does not name the lines %q", name, run)
 		}
 		if !strings.Contains(list, "("+name+"/main.go)") {
 			t.Errorf("examples/README.md does not list %s", name)
 		}
+	}
+}
+
+// TestExampleFiles requires that each file of an example or of a tutorial is short.
+func TestExampleFiles(t *testing.T) {
+	const most = 119 // lines
+	n := 0
+	err := filepath.WalkDir("../../examples", func(file string, d fs.DirEntry, err error) error {
+		if err != nil || filepath.Ext(file) != ".go" || strings.HasSuffix(file, "_test.go") {
+			return err
+		}
+		n++
+		if lines := strings.Count(read(t, file), "\n"); lines > most {
+			t.Errorf("%s has %d lines, want at most %d", file, lines, most)
+		}
+		return nil
+	})
+	if err != nil || n < 30 {
+		t.Errorf("WalkDir = %v with %d files, want at least 30", err, n)
 	}
 }

@@ -2,6 +2,7 @@
 
 // This program is the store of blobs of the tutorial "calls with messages".
 //
+//	make bin/rdmavm
 //	go run -exec "$PWD/bin/rdmavm -hosts 2" ./examples/tutorial/blobs
 package main
 

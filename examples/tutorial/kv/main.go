@@ -3,6 +3,7 @@
 // This program is the key-value store of the tutorial. Clients send requests as messages, and read short
 // values from the server's memory.
 //
+//	make bin/rdmavm
 //	go run -exec "$PWD/bin/rdmavm -hosts 2" ./examples/tutorial/kv
 //	go run -exec "$PWD/bin/rdmavm -hosts 2" ./examples/tutorial/kv -bench 100
 package main

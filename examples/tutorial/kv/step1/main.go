@@ -2,6 +2,7 @@
 
 // This program is step 1 of the tutorial's key-value store. Requests and answers are messages.
 //
+//	make bin/rdmavm
 //	go run -exec "$PWD/bin/rdmavm -hosts 2" ./examples/tutorial/kv/step1
 package main
 

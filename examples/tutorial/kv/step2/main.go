@@ -3,6 +3,7 @@
 // This program is step 2 of the tutorial's key-value store. The client reads short values from the server's
 // memory.
 //
+//	make bin/rdmavm
 //	go run -exec "$PWD/bin/rdmavm -hosts 2" ./examples/tutorial/kv/step2
 package main
 

@@ -3,6 +3,7 @@
 // This program is step 3 of the tutorial's key-value store. Several clients use the store, and a checksum
 // detects torn reads.
 //
+//	make bin/rdmavm
 //	go run -exec "$PWD/bin/rdmavm -hosts 2" ./examples/tutorial/kv/step3
 package main
 
