@@ -103,3 +103,17 @@ func readCSV(t *testing.T, name string) [][]string {
 	}
 	return rows
 }
+
+// TestPrograms requires that support.md lists each program in cmd.
+func TestPrograms(t *testing.T) {
+	files, err := filepath.Glob("../../cmd/*/main.go")
+	if err != nil || len(files) < 15 {
+		t.Fatalf("Glob = %d programs, %v, want at least 15", len(files), err)
+	}
+	doc := read(t, "../../docs/reference/support.md")
+	for _, file := range files {
+		if name := filepath.Base(filepath.Dir(file)); !strings.Contains(doc, "`cmd/"+name+"`") {
+			t.Errorf("support.md does not list cmd/%s", name)
+		}
+	}
+}
