@@ -184,7 +184,7 @@ func (h *hub) callFunctions(calls *list[op], deliveries *list[Receiver]) {
 	}
 }
 
-// callLater has Finish call the function of an operation.
+// callLater makes Finish call the function of an operation.
 func (h *hub) callLater(o *op) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -192,7 +192,7 @@ func (h *hub) callLater(o *op) {
 	h.work.Store(true)
 }
 
-// postLater has Finish post the pending operations of a queue. The caller holds the lock of
+// postLater makes Finish post the pending operations of a queue. The caller holds the lock of
 // the queue.
 func (h *hub) postLater(q *Queue) {
 	if q.waits {

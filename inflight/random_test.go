@@ -34,7 +34,7 @@ func (m *marked) Free() {
 	}
 }
 
-// TestRandomUse has goroutines start, wait for, abandon and withdraw operations at random. The
+// TestRandomUse starts, waits for, abandons and withdraws operations at random, on several goroutines. The
 // device completes them in order, and goes into the error state at random. Another goroutine polls,
 // and the QP is closed in the end. Every operation ends once, and memory is
 // freed once, never while the device uses it.

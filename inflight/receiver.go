@@ -117,7 +117,7 @@ func newReceiver(qp *verbs.QP, rq *receives, shared bool, maxHeld int) (*Receive
 	return r, nil
 }
 
-// register has the receives find the Receiver, unless it has ended. Another QP may have the number of a
+// register lets the receives find the Receiver, unless it has ended. Another QP may have the number of a
 // closed one.
 func (r *Receiver) register() {
 	r.mu.Lock()

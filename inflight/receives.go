@@ -333,7 +333,7 @@ func (h *hub) completeReceive(wc *verbs.WC) bool {
 	return true
 }
 
-// refillLater has Finish take memory for a receive queue.
+// refillLater makes Finish take memory for a receive queue.
 func (h *hub) refillLater(rq *receives) {
 	if rq.refilling.Swap(true) {
 		return

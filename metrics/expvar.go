@@ -8,9 +8,9 @@ import (
 	"purerdma/verbs"
 )
 
-// Publish publishes the counters of a Host as the variable name of package expvar. nil means
-// verbs.DefaultHost. Each reading of the variable reads the counters. It panics if the name is in use, as
-// expvar.Publish does.
+// Publish publishes the counters of a Host as a variable of package expvar with a name. nil means
+// verbs.DefaultHost. Each reading of the variable reads the counters. Publish panics if the name is in
+// use, as expvar.Publish does.
 //
 // Opcodes and statuses without a count are left out. Requests have the names of verbs.SendOpcode, and
 // completions have the names of verbs.WCStatus.

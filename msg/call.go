@@ -33,7 +33,8 @@ type call struct {
 	number uint32
 	state  int
 	// units is the number of receives for the answer and the parts. held counts the messages in them that
-	// the program has not freed. over is set when no further ones can arrive, and the caller has got all.
+	// the program has not freed. over is set when no further message can arrive, and the caller has taken
+	// all of them.
 	units, held int
 	over        bool
 	stream      stream

@@ -285,10 +285,11 @@ func (c *Conn) disconnect() {
 	_, _ = c.conn.Disconnect(ctx) // Close ends the connection in any case
 }
 
-// Close ends the connection. Calls in progress fail, here with net.ErrClosed. Messages that were sent
-// before reach the peer, unless it does not acknowledge them within a second. Loans are closed. On iWARP the last of them
-// may be lost, because a send completes there when TCP has taken it. Messages that Receive has
-// returned stay valid until Free. Close may be called more than once. After an error it tries again.
+// Close ends the connection. Calls in progress fail, here with net.ErrClosed. Close waits until the peer
+// has acknowledged the messages that were sent, but at most a second. On iWARP the last messages may be
+// lost, because a send completes there when TCP has taken it. Close also closes the loans. Messages that
+// Receive has returned stay valid until Free. Close may be called more than once. After an error it
+// tries again.
 func (c *Conn) Close() error {
 	c.mu.Lock()
 	flush := !c.closed && c.err == nil && !c.mute

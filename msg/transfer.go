@@ -187,7 +187,8 @@ func (c *Conn) takeChunk(ctx context.Context, b *bulk, m *Message, wait bool) (b
 	return err == nil, err
 }
 
-// transferable returns why a transfer cannot go on. The caller holds the lock.
+// transferable returns the error of a transfer that cannot continue, and otherwise nil. The caller holds
+// the lock.
 func (c *Conn) transferable(m *Message) error {
 	switch {
 	case c.err != nil:

@@ -73,8 +73,10 @@ func parseSummary(m value) (s Summary, ok bool) {
 
 // Owner is the creator of an object. It is zero if the process has ended.
 type Owner struct {
-	PID    uint32 // thread that made the object, in the reader's PID namespace, and 0 for an object of the kernel. It is a process ID in programs with one thread
-	Kernel string // part of the kernel, as "ib_core"; "" for an object of a process
+	// PID is the ID of the thread that made the object, in the reader's PID namespace. In programs with
+	// one thread it is the process ID. It is 0 for an object of the kernel.
+	PID    uint32
+	Kernel string // part of the kernel, as "ib_core", or "" for an object of a process
 }
 
 // Comm returns the name of the process from /proc/PID/comm, which may have ended since, or Kernel. It

@@ -22,9 +22,9 @@ const minAnswer = 5 * time.Second
 type keepalive struct {
 	timer   *time.Timer
 	period  time.Duration // 0 if the peer is not probed.
-	active  bool          // something has completed since the last look.
+	active  bool          // something has completed since the last check.
 	probing time.Time     // when the outstanding probe was sent, zero if there is none.
-	first   bool          // the next look probes even if the connection is not idle.
+	first   bool          // the next check probes even if the connection is not idle.
 	stopped bool
 }
 
@@ -48,7 +48,7 @@ func (l *link) startKeepAlive(period time.Duration, passive bool) {
 	if k.first {
 		first = firstProbe
 	}
-	if k.timer = time.AfterFunc(time.Hour, l.look); first > 0 {
+	if k.timer = time.AfterFunc(time.Hour, l.checkPeer); first > 0 {
 		k.timer.Reset(first)
 	} else {
 		k.timer.Stop()
@@ -62,7 +62,7 @@ func (l *link) setKeepAlive(period time.Duration) {
 	k := &l.alive
 	k.period = period
 	switch {
-	case k.stopped || k.first: // the next look takes the new period
+	case k.stopped || k.first: // the next check takes the new period
 	case period == 0:
 		k.timer.Stop()
 	default:
@@ -70,9 +70,9 @@ func (l *link) setKeepAlive(period time.Duration) {
 	}
 }
 
-// look runs when the timer expires. It fails the connection if a probe was not acknowledged in time.
-// Otherwise it probes the peer if nothing has completed since the last call.
-func (l *link) look() {
+// checkPeer runs when the timer expires. It fails the connection if a probe was not acknowledged in time.
+// Otherwise it probes the peer if nothing has completed since the last check.
+func (l *link) checkPeer() {
 	l.mu.Lock()
 	defer l.unlock()
 	k := &l.alive

@@ -29,7 +29,7 @@ type sender struct {
 
 	seq       uint16 // number of sent messages that need a credit.
 	lastSeq   uint16 // value of seq at which the credits are used up.
-	fin       fin    // how the stream is to end after the committed bytes.
+	fin       fin    // the end of the stream, after the committed bytes.
 	finPosted fin
 }
 

@@ -299,8 +299,8 @@ func (l *link) takeShare(n int) (charge, bool) {
 	return c, ok
 }
 
-// awaitMemory has a goroutine wait for memory of the pool that the program uses. c is the charge of the
-// memory. The caller holds the lock.
+// awaitMemory starts a goroutine that waits until the program frees memory of the pool. c is the charge of
+// the memory. The caller holds the lock.
 func (l *link) awaitMemory(c charge) {
 	s := &l.send
 	s.awaiting = true

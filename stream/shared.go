@@ -109,8 +109,8 @@ func (s *Shared) closeUnused() error {
 	return s.cm.Close()
 }
 
-// enter counts a user, which calls leave. It does not fail for a closed Shared, because cm.Shared then
-// refuses the connection.
+// enter counts a user of the Shared. The user calls leave later. enter does not fail for a closed Shared,
+// because cm.Shared then refuses the connection.
 func (s *Shared) enter() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

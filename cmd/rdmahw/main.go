@@ -10,7 +10,7 @@
 // compare the data and the completions with the specification. Every check has one of these results:
 //
 //	PASS     everything was as specified
-//	FAIL     something was not; the report has the cause
+//	FAIL     something was not as specified, and the report has the cause
 //	SKIP     a precondition is missing
 //	UNKNOWN  the check cannot judge its observation
 //

@@ -217,7 +217,8 @@ func TestRecorderOff(t *testing.T) {
 	}
 }
 
-// TestRecorderConcurrent has goroutines post to several QPs, and write recordings. Each recording must be complete.
+// TestRecorderConcurrent posts to several QPs and writes recordings, on several goroutines. Each recording must be
+// complete.
 func TestRecorderConcurrent(t *testing.T) {
 	const posters, each = 4, 600
 	r := newSendRig(t, nil)
