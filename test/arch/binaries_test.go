@@ -14,7 +14,7 @@ import (
 )
 
 // maxBinary is the maximum size of a stripped command, in bytes. Commands with net/http, which takes 3
-// MiB, may have maxHTTP bytes: rdmavm downloads packages, and rdmahw checks HTTP over streams.
+// MiB, may have maxHTTP bytes: rdmavm downloads packages, and rdmahw uses net/rpc.
 const (
 	maxBinary = 6 << 20
 	maxHTTP   = 10 << 20
