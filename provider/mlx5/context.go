@@ -24,11 +24,13 @@ type Context struct {
 	doorbells doorbells
 	resources resources
 	noScatter bool // no QP's completions have data
-	strict    bool // Driver.Strict
-	log       *slog.Logger
-	recorder  atomic.Pointer[Recorder] // of new queues, or nil
-	skips     lograte.Counter          // completions that made no sense
-	notEnded  lograte.Counter          // failing QPs that the kernel did not end
+	// noBlueFlame makes all QPs ring doorbells by single stores.
+	noBlueFlame bool
+	strict      bool // Driver.Strict
+	log         *slog.Logger
+	recorder    atomic.Pointer[Recorder] // of new queues, or nil
+	skips       lograte.Counter          // completions that made no sense
+	notEnded    lograte.Counter          // failing QPs that the kernel did not end
 
 	mu    sync.Mutex
 	ports map[uint8]port // cache of the queried ports

@@ -37,7 +37,8 @@ func (Driver) ABIVersions() (min, max uint32) {
 // registers. Only amd64 and arm64 have that.
 //
 // With MLX5_SCATTER_TO_CQE=0 in the environment, as with libmlx5, no device puts data into
-// completions (provider.QPConfig.NoScatterToCQE).
+// completions (provider.QPConfig.NoScatterToCQE). With MLX5_SHUT_UP_BF=1, all doorbells are single
+// stores, and no request is copied to device registers.
 func (d Driver) Open(f *uverbs.File) (provider.Context, error) {
 	return d.open(f, mmio.Ordered)
 }
@@ -48,6 +49,9 @@ func (d Driver) open(f *uverbs.File, ordered bool) (provider.Context, error) {
 		return nil, unsupported("this build for %s has no ordered stores to device registers (only amd64 and arm64 without the tag purego)", runtime.GOARCH)
 	}
 	c := &Context{file: f, pageSize: os.Getpagesize(), noScatter: os.Getenv("MLX5_SCATTER_TO_CQE") == "0", strict: d.Strict}
+	if v, ok := os.LookupEnv("MLX5_SHUT_UP_BF"); ok {
+		c.noBlueFlame = v != "0"
+	}
 	if err := c.open(); err != nil {
 		return nil, errors.Join(err, c.Close())
 	}

@@ -106,7 +106,7 @@ func (u *uars) openLegacy(r *abi.Mlx5AllocUcontextResp, low int) error {
 				// The first is for all QPs, by single stores. The last ones are for one QP each.
 				shared: n != 0 && n/2+n%2 < total-low,
 			}
-			if n != 0 {
+			if n != 0 && !u.ctx.noBlueFlame {
 				reg.Size = size / 2
 			}
 			u.legacy = append(u.legacy, reg)
@@ -161,7 +161,7 @@ func (u *uars) get(private bool) (*register, error) {
 	switch {
 	case u.legacy != nil:
 		return nil, nil
-	case u.ctx.caps.bfRegSize == 0:
+	case u.ctx.caps.bfRegSize == 0 || u.ctx.noBlueFlame:
 		return u.plain.single(), nil
 	}
 	p := poolDedicated
@@ -233,7 +233,7 @@ func (u *uars) assigned(index uint32) (*register, error) {
 		return nil, fmt.Errorf("mlx5: the kernel assigned BlueFlame register %d of %d", index, len(u.legacy))
 	}
 	r := u.legacy[index]
-	if r.Size == 0 && !r.shared {
+	if r.Size == 0 { // single stores need no lock
 		return r.single(), nil
 	}
 	return r, nil

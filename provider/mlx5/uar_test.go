@@ -77,6 +77,24 @@ func TestRegisters(t *testing.T) {
 	}
 }
 
+// TestShutUpBlueFlame checks that the environment turns BlueFlame off, with registers of both kinds.
+func TestShutUpBlueFlame(t *testing.T) {
+	for value, want := range map[string]bool{"0": true, "1": false} {
+		t.Setenv("MLX5_SHUT_UP_BF", value)
+		for _, legacy := range []bool{false, true} {
+			r := newSendRig(t, func(k *mlx5test.Kernel) { k.LegacyUAR = legacy })
+			for range 30 {
+				q, dev := r.qp(r.config(provider.RC))
+				r.poison(dev)
+				post(t, q, provider.SendWR{Opcode: provider.OpSend, InlineData: make([]byte, 16)})
+				if _, _, b := r.rung(); (len(b) > 8) != want && (!legacy || !want) {
+					t.Errorf("MLX5_SHUT_UP_BF=%s, legacy %v: doorbell of %d bytes, want BlueFlame %v", value, legacy, len(b), want)
+				}
+			}
+		}
+	}
+}
+
 // TestNoBlueFlame checks a device without BlueFlame. It has one doorbell for all QPs. The
 // software state next to the doorbell is separate for each QP.
 func TestNoBlueFlame(t *testing.T) {
