@@ -60,7 +60,8 @@ var rules = map[string]rule{
 
 	// Helpers of tests.
 	"internal/longtest": {},
-	"internal/vmtest": {ours: []string{"rdmanl"}, xsys: true, unsafe: []string{"dmabuf_linux.go"},
+	"internal/udmabuf":  {xsys: true, unsafe: []string{"udmabuf_linux.go"}},
+	"internal/vmtest": {ours: []string{"internal/udmabuf", "rdmanl"}, xsys: true,
 		others: []string{"github.com/vishvananda/netlink", "github.com/vishvananda/netlink/nl"}},
 	"provider/providertest":                {ours: []string{"provider"}},
 	"internal/streamconn/streamconntest":   {ours: []string{"cm", "cm/cmtest", "inflight", "test/connectx/inprocess", "uverbs", "uverbs/uverbstest"}},
