@@ -19,24 +19,24 @@ func (p *program) check(ctx context.Context, o *options, args []string, u *tool.
 		u.Errorf("rdmahw: no check %q\n", args[0])
 		return statusUsage
 	}
+	endWithParent()
 	t, err := p.target(o)
 	if err != nil {
 		u.Fail(err)
 		return statusUsage
 	}
-	endWithParent()
 	return printJSON(u, c.Run(ctx, t))
 }
 
 // machine prints the description of the machine as JSON. It runs in a process of its own, because the files of a
 // broken driver may block.
 func (p *program) machine(_ context.Context, o *options, _ []string, u *tool.UI) int {
+	endWithParent()
 	t, err := p.target(o)
 	if err != nil {
 		u.Fail(err)
 		return statusUsage
 	}
-	endWithParent()
 	return printJSON(u, hwcheck.Describe(t))
 }
 

@@ -109,7 +109,7 @@ func (r *runner) run(ctx context.Context, checks []hwcheck.Check) error {
 	for i := range checks {
 		result := r.one(ctx, &checks[i])
 		if ctx.Err() != nil {
-			return ctx.Err()
+			break // the report has the results until the signal
 		}
 		r.report.Results = append(r.report.Results, result)
 		r.ui.Printf("%s", result.Line())

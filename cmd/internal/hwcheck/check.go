@@ -120,7 +120,7 @@ func (t *trial) run(c *Check) {
 	c.do(t)
 }
 
-// cleanUp closes the objects of the check. A failure to close an object fails a check that passed.
+// cleanUp closes the objects of the check.
 func (t *trial) cleanUp() {
 	for len(t.cleanups) > 0 {
 		last := len(t.cleanups) - 1
@@ -130,11 +130,17 @@ func (t *trial) cleanUp() {
 	}
 }
 
-// later closes an object at the end of the check.
+// later closes an object at the end of the check. A failure to close it fails a check that passed, and is evidence
+// of any other check.
 func (t *trial) later(close func() error) {
 	t.cleanups = append(t.cleanups, func() {
-		if err := close(); err != nil && t.status == hwreport.Pass {
+		err := close()
+		switch {
+		case err == nil:
+		case t.status == hwreport.Pass:
 			t.status, t.reason = hwreport.Fail, fmt.Sprintf("clean up: %v", err)
+		default:
+			t.note("clean up: %v", err)
 		}
 	})
 }
@@ -183,8 +189,11 @@ func (t *trial) portCounters() map[string]uint64 {
 	return c
 }
 
-// changes returns the counters that differ.
+// changes returns the differences of the counters, or nil if there are none or if the counters could not be read.
 func changes(before, after map[string]uint64) map[string]int64 {
+	if before == nil {
+		return nil
+	}
 	changed := map[string]int64{}
 	for name, n := range after {
 		if d := int64(n - before[name]); d != 0 {

@@ -62,13 +62,11 @@ func checkWriteSizes(t *trial) {
 	}
 }
 
-// settle returns when all WRITEs are in the far memory. On iWARP a WRITE completes before it has arrived,
-// and a READ behind it does not.
+// settle returns when all WRITEs are in the far memory. The completion of a WRITE does not guarantee that its data
+// is visible there, but the completion of a READ behind it does. iWARP completes a WRITE even before it has arrived.
 func (l *link) settle() {
-	if iwarp(l.dev) {
-		at := l.mr.Len() - 1
-		l.send(l.read(piece{at, 1}, at))
-	}
+	at := l.mr.Len() - 1
+	l.send(l.read(piece{at, 1}, at))
 }
 
 func checkReadSizes(t *trial) {
@@ -117,7 +115,7 @@ func signaled(wr verbs.SendWR) verbs.SendWR {
 	return wr
 }
 
-// inlineSize returns the largest inline size of at most 220 bytes that the device takes.
+// inlineSize returns a size of inline data that the device takes, at most 220 bytes.
 func inlineSize(t *trial) int {
 	for size := 220; size > 0; size /= 2 {
 		e := &end{target: t.target, cfg: Config{Cap: verbs.QPCap{Inline: size}}}

@@ -27,12 +27,14 @@ func checkEvents(t *trial) {
 	l.sendCQ.SetSpin(0)
 	var wcs [8]verbs.WC
 	for i := range 3000 {
+		posted := make(chan error, 1)
 		go func() { // posts before, during and after the arming
 			spin(rand.IntN(2000))
-			l.qp.PostSend([]verbs.SendWR{signaled(l.write(piece{0, 8}, 0))})
+			_, err := l.qp.PostSend([]verbs.SendWR{signaled(l.write(piece{0, 8}, 0))})
+			posted <- err
 		}()
 		n, err := waitSome(t.ctx, l.sendCQ, wcs[:])
-		if err != nil {
+		if err := errors.Join(<-posted, err); err != nil {
 			t.fail("wait %d: %v", i, err)
 		}
 		l.succeeded("WRITE", wcs[:n])
@@ -56,7 +58,7 @@ func checkSharedEvents(t *trial) {
 	defer cancel()
 	room := make(chan struct{}, 100) // requests in flight
 	var got atomic.Int64
-	errs := make(chan error, waiters)
+	errs := make(chan error, waiters+1) // and of the posts
 	var wg sync.WaitGroup
 	for range waiters {
 		wg.Go(func() { errs <- sleeper(ctx, l.sendCQ, room, &got, requests, cancel) })

@@ -133,10 +133,10 @@ func checkUnbind(t *trial) {
 		if bound {
 			return nil
 		}
-		bound = true
 		if err := write("bind"); err != nil {
 			return err
 		}
+		bound = true
 		// The new network interface is down and has no address.
 		t.target.Addr = netip.Addr{}
 		return t.interfaceUp()

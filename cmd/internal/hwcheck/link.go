@@ -119,6 +119,9 @@ func (l *link) post(wrs ...verbs.SendWR) {
 // sends returns n completions of sends.
 func (l *link) sends(n int) []verbs.WC {
 	wcs, err := wait(l.t.ctx, l.sendCQ, n)
+	if errors.Is(err, errLost) {
+		l.t.fail("wait for sends: %v", err)
+	}
 	if err != nil {
 		l.t.fail("wait for sends: %v%s", err, l.kick())
 	}
@@ -140,15 +143,25 @@ func (l *link) send(wr verbs.SendWR) {
 	l.succeeded(opName(wr.Opcode), l.sends(1))
 }
 
+// kickID is the ID of the request that kick posts.
+const kickID = 1 << 40
+
 // kick rings the doorbell of a queue without progress once more, by another request. It returns
 // the diagnosis for the error text.
 func (l *link) kick() string {
-	if _, err := l.qp.PostSend([]verbs.SendWR{{Opcode: verbs.OpWrite, Flags: verbs.SendSignaled, RemoteAddr: l.memory.Addr, RKey: l.memory.RKey}}); err != nil {
+	wr := verbs.SendWR{ID: kickID, Opcode: verbs.OpWrite, Flags: verbs.SendSignaled, RemoteAddr: l.memory.Addr, RKey: l.memory.RKey}
+	if l.ah != nil {
+		wr.Opcode = verbs.OpSend
+	}
+	if _, err := l.qp.PostSend([]verbs.SendWR{l.datagram(wr)}); err != nil {
 		return fmt.Sprintf("; another request cannot be posted: %v", err)
 	}
 	wcs, err := wait(l.t.ctx, l.sendCQ, 1)
-	if err != nil {
+	switch {
+	case err != nil:
 		return "; another request does not help"
+	case wcs[0].ID == kickID:
+		return fmt.Sprintf("; another request completes (%v): the completion of the request was lost", wcs[0].Status)
 	}
 	return fmt.Sprintf("; after another request the queue continues with request %d (%v): a doorbell was lost or a store arrived late", wcs[0].ID, wcs[0].Status)
 }

@@ -76,6 +76,9 @@ func checkResize(t *trial) {
 		}
 		return nil
 	})
+	if resized == 0 {
+		t.fail("no CQ was resized during the stream")
+	}
 	t.note("%d resizes", resized)
 }
 
@@ -88,8 +91,13 @@ func checkDoorbells(t *trial) {
 	n := 0
 	for range 8 {
 		for size := range inline + 1 {
-			l.send(verbs.SendWR{Opcode: verbs.OpWrite, InlineData: pattern(n, size), RemoteAddr: l.memory.Addr, RKey: l.memory.RKey})
+			data := pattern(n, size)
+			l.send(verbs.SendWR{Opcode: verbs.OpWrite, InlineData: data, RemoteAddr: l.memory.Addr, RKey: l.memory.RKey})
 			n++
+			if size%8 == 7 { // the READ rings a doorbell of another request
+				l.settle()
+				l.same(fmt.Sprintf("inline WRITE of %d bytes", size), l.load(0, size), data)
+			}
 		}
 		for elements := 1; elements <= sends; elements++ {
 			wr := l.write(piece{}, 0)

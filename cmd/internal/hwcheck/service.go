@@ -48,13 +48,26 @@ func (s *service) serve(conn io.ReadWriteCloser) {
 	if err := server.RegisterName("Ends", &Ends{s}); err != nil {
 		panic(err) // the methods are wrong
 	}
-	server.ServeConn(conn)
-	cancel()
+	server.ServeConn(endingConn{conn, cancel}) // waits for all calls
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, e := range slices.Backward(s.ends) { // the first may be shared by others
 		e.shut()
 	}
+}
+
+// endingConn is a connection that calls end when a read fails, because then the check has ended.
+type endingConn struct {
+	io.ReadWriteCloser
+	end func()
+}
+
+func (c endingConn) Read(b []byte) (int, error) {
+	n, err := c.ReadWriteCloser.Read(b)
+	if err != nil {
+		c.end()
+	}
+	return n, err
 }
 
 func (s *service) find(n int) (*farEnd, error) {

@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/netip"
 	"net/rpc"
+	"sync"
 
 	"purerdma/verbs"
 )
@@ -24,10 +25,10 @@ type Target struct {
 	Peer string
 }
 
-// Iwarp reports whether only the connection manager connects QPs of the device.
+// iwarp reports whether only the connection manager connects QPs of the device.
 func iwarp(dev *verbs.Device) bool { return dev.Transport() == verbs.TransportIWARP }
 
-// gid returns the GID index of the port, or 0 on a port without need of a GID.
+// gid returns the GID of the port from which the checks send.
 func (t *Target) gid(dev *verbs.Device) (verbs.GIDEntry, error) {
 	if dev.LinkLayer(t.Port) != verbs.LinkEthernet {
 		return dev.GID(t.Port, 0)
@@ -72,10 +73,12 @@ func (t *trial) call(method string, args, reply any) {
 }
 
 // Serve serves the far ends of checks of other hosts until ctx ends. Each connection has far ends of its
-// own.
+// own. They are closed when Serve returns.
 func Serve(ctx context.Context, ln net.Listener, target *Target) error {
 	stop := context.AfterFunc(ctx, func() { ln.Close() })
 	defer stop()
+	var wg sync.WaitGroup
+	defer wg.Wait()
 	for {
 		conn, err := ln.Accept()
 		if ctx.Err() != nil {
@@ -84,6 +87,9 @@ func Serve(ctx context.Context, ln net.Listener, target *Target) error {
 		if err != nil {
 			return fmt.Errorf("accept a check: %w", err)
 		}
-		go newService(ctx, target).serve(conn)
+		wg.Go(func() {
+			defer context.AfterFunc(ctx, func() { conn.Close() })()
+			newService(ctx, target).serve(conn)
+		})
 	}
 }
