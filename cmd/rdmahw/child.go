@@ -7,6 +7,8 @@ import (
 	"encoding/json"
 	"io"
 	"os"
+	"sync/atomic"
+	"syscall"
 
 	"purerdma/cmd/internal/hwcheck"
 	"purerdma/cmd/internal/tool"
@@ -19,19 +21,26 @@ func (p *program) check(ctx context.Context, o *options, args []string, u *tool.
 		u.Errorf("rdmahw: no check %q\n", args[0])
 		return statusUsage
 	}
-	endWithParent()
+	var running atomic.Pointer[hwcheck.Target]
+	endWithParent(func() {
+		if t := running.Load(); t != nil {
+			t.SaveRecording()
+		}
+	})
 	t, err := p.target(o)
 	if err != nil {
 		u.Fail(err)
 		return statusUsage
 	}
+	t.Files, t.Record = o.files, o.record
+	running.Store(t)
 	return printJSON(u, c.Run(ctx, t))
 }
 
 // machine prints the description of the machine as JSON. It runs in a process of its own, because the files of a
 // broken driver may block.
 func (p *program) machine(_ context.Context, o *options, _ []string, u *tool.UI) int {
-	endWithParent()
+	endWithParent(func() {})
 	t, err := p.target(o)
 	if err != nil {
 		u.Fail(err)
@@ -52,14 +61,18 @@ func printJSON(u *tool.UI, v any) int {
 	return 0
 }
 
-// endWithParent ends the process when the standard input ends, which the parent holds open. Without a parent the
-// standard input is a terminal or a file.
-func endWithParent() {
+// endWithParent ends the process when the standard input ends, which the parent holds open. The parent closes it if the
+// time of the process is over. Then save runs first, and the stacks of all goroutines are written. Without a parent
+// the standard input is a terminal or a file.
+func endWithParent(save func()) {
 	if info, err := os.Stdin.Stat(); err != nil || info.Mode()&os.ModeNamedPipe == 0 {
 		return
 	}
 	go func() {
 		io.Copy(io.Discard, os.Stdin)
-		os.Exit(statusNoReport)
+		save()
+		if self, err := os.FindProcess(os.Getpid()); err == nil {
+			self.Signal(syscall.SIGQUIT)
+		}
 	}()
 }

@@ -2,7 +2,7 @@
 
 // Rdmahw checks an RDMA device and writes a report about it:
 //
-//	rdmahw run [-d device] [-i port] [-a address] [-peer host[:port]] [-only id,...] [-destructive] [-minutes 15] [-o report.tar.gz]
+//	rdmahw run [-d device] [-i port] [-a address] [-peer host[:port]] [-only id,...] [-destructive] [-names] [-minutes 15] [-o report.tar.gz]
 //	rdmahw serve [-d device] [-i port] [-a address] [-p port]
 //	rdmahw list
 //
@@ -17,17 +17,28 @@
 // The program needs no root, except for the rights that any RDMA program needs: see rdmadoctor. It changes no
 // setting. The default device is the first one with an active port.
 //
-// With -destructive it also sets the network interface of the port down, and unbinds the driver of the device. It
-// needs root for that. Other users of the device or the interface lose their connections, and the interface can
-// lose addresses and routes.
+// With -destructive it also sets the network interface of the port down, reloads and unbinds the driver of the device,
+// and resets a virtual function. It needs root for that. Other users of the device or the interface lose their
+// connections, and the interface can lose addresses and routes.
 //
-// Each check runs in a process of its own, with a time limit. A process that exceeds it gets SIGQUIT, so that the
-// report contains its stacks, and is then killed. The whole run ends after -minutes. The remaining checks are
-// skipped.
+// Each check runs in a process of its own, with a time limit. A process that exceeds it writes its stacks to the
+// report and ends, or is killed. The whole run ends after -minutes. The remaining checks are skipped. After a signal,
+// the report has the results so far.
 //
-// The report is an archive: report.json, report.txt, and a log for each check that wrote one. It describes the
-// device, the kernel and the processor. It has no name and no address of the host. The kind of the device is "card",
-// "model" for the software ConnectX of the project, or "software" for rxe and siw.
+// A check that fails runs once more, with a recorder of the bytes that the driver and a ConnectX exchange. Its result
+// remains FAIL. The check "vectors" records a scenario of all operations. See mlx5dv.Device.Record.
+//
+// The report is an archive:
+//
+//	report.json, report.txt  results, and a description of the device, the kernel and the processor
+//	log/ID.txt               the output of a check, and log/ID-again.txt of its second run
+//	ID/recording.jsonl       a recording of the near end, and ID/far.jsonl of a far end on another host
+//	kernel.txt               lines about RDMA and errors in the kernel's log since the start, if the user may read it
+//
+// Addresses are removed from the logs. With -names they stay, the logs also have all commands to the kernel
+// (RDMA_TRACE), and recordings of datagrams are included. Those contain the addresses and GUIDs of the ports.
+//
+// The kind of the device is "card", "model" for the software ConnectX of the project, or "software" for rxe and siw.
 //
 // The server listens on TCP, on port 7472 by default. Everyone who reaches that port can use the memory of
 // the checks, so run it only on a trusted network. One server serves one run at a time.
@@ -99,6 +110,9 @@ type options struct {
 	destroy bool
 	minutes float64
 	out     string
+	names   bool
+	files   string
+	record  bool
 }
 
 const usage = `usage: rdmahw run [flags], rdmahw serve [flags] or rdmahw list`
@@ -141,12 +155,15 @@ func (o *options) flags(command string, stderr io.Writer) *flag.FlagSet {
 	switch command {
 	case "run":
 		fs.StringVar(&o.only, "only", "", "IDs of the checks, separated by commas (default: all)")
-		fs.BoolVar(&o.destroy, "destructive", false, "also disturb the device: network interface down, driver unbound")
+		fs.BoolVar(&o.destroy, "destructive", false, "also disturb the device: network interface down, driver unbound, virtual function reset")
 		fs.Float64Var(&o.minutes, "minutes", 15, "limit of the whole run")
 		fs.StringVar(&o.out, "o", "report.tar.gz", "file for the report")
-		fallthrough
-	case "check":
+		fs.BoolVar(&o.names, "names", false, "include files that may name the host: commands to the kernel, output of tools, all recordings")
 		fs.StringVar(&o.peer, "peer", "", "host and port of rdmahw serve (default: the port sends to itself)")
+	case "check":
+		fs.StringVar(&o.peer, "peer", "", "as for run")
+		fs.StringVar(&o.files, "files", "", "directory for the files of the check")
+		fs.BoolVar(&o.record, "record", false, "record the operations of a ConnectX")
 	case "serve":
 		fs.StringVar(&o.listen, "p", defaultPort, "TCP port")
 	}

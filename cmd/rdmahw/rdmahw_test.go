@@ -20,9 +20,11 @@ import (
 
 	"purerdma/cmd/internal/hwcheck"
 	"purerdma/internal/hwreport"
+	"purerdma/internal/longtest"
 	"purerdma/internal/vmtest"
 	"purerdma/provider"
 	"purerdma/provider/mlx5"
+	"purerdma/test/connectx"
 	"purerdma/test/connectx/inprocess"
 	"purerdma/verbs"
 )
@@ -38,8 +40,13 @@ func TestMain(m *testing.M) {
 		time.Sleep(time.Hour)
 	default:
 		p := newProgram()
-		if kind == "model" {
+		switch kind {
+		case "model":
 			p = onModel()
+		case "broken":
+			p = onBroken(connectx.Defects{IgnoredFence: true})
+		case "stuck":
+			p = onBroken(connectx.Defects{LostDoorbells: 1})
 		}
 		os.Exit(p.run(context.Background(), os.Args[1:], os.Stdout, os.Stderr))
 	}
@@ -49,6 +56,15 @@ func TestMain(m *testing.M) {
 func onModel() *program {
 	p := testProgram("model")
 	p.host = &verbs.Host{Drivers: []provider.Driver{mlx5.Driver{}}, Kernel: inprocess.New(inprocess.Config{}, "mlx5_0")}
+	return p
+}
+
+// onBroken returns a program whose host has a defective software ConnectX.
+func onBroken(defects connectx.Defects) *program {
+	p := testProgram("broken")
+	k := inprocess.New(inprocess.Config{}, "mlx5_0")
+	k.Device("mlx5_0").SetDefects(defects)
+	p.host = &verbs.Host{Drivers: []provider.Driver{mlx5.Driver{}}, Kernel: k}
 	return p
 }
 
@@ -147,6 +163,38 @@ func TestWatchdog(t *testing.T) {
 		t.Errorf("run() = %d with %+v, want a failed and a passed check", status, r.Results)
 	}
 	if log := files["log/atomics.txt"]; !strings.Contains(log, "SIGQUIT") || !strings.Contains(log, "TestMain") {
+		t.Errorf("run() wrote the log %q, want the stacks of the child", log)
+	}
+}
+
+// TestRecordsFailure runs a check that fails. The report has a recording of its second run.
+func TestRecordsFailure(t *testing.T) {
+	status, r, files := runReport(t, onBroken(connectx.Defects{}), "-only", "fence")
+	if status != statusFailed || len(r.Results) != 1 || r.Results[0].Status != hwreport.Fail {
+		t.Fatalf("run() = %d with %+v, want a failed check", status, r.Results)
+	}
+	if e := strings.Join(r.Results[0].Evidence, "\n"); !strings.Contains(e, "once more, with a recorder: FAIL") {
+		t.Errorf("run() reports the evidence %q, want a second failure", e)
+	}
+	if rec := files["fence/recording.jsonl"]; !strings.Contains(rec, `"t":"poll"`) {
+		t.Errorf("run() wrote a recording of %d bytes, want one with completions", len(rec))
+	}
+}
+
+// TestRecordsHang runs a check that hangs. The watchdog ends it, and the report has its stacks and a recording.
+func TestRecordsHang(t *testing.T) {
+	longtest.Need(t)
+	p := testProgram("stuck")
+	p.host = onModel().host
+	p.limit = func(*hwcheck.Check) time.Duration { return 5 * time.Second } // less than a check waits for a completion
+	status, r, files := runReport(t, p, "-only", "doorbells")
+	if status != statusFailed || !strings.Contains(r.Results[0].Reason, errTimeout.Error()) {
+		t.Errorf("run() = %d with %+v, want a check that the watchdog has ended", status, r.Results)
+	}
+	if rec := files["doorbells/recording.jsonl"]; !strings.Contains(rec, `"t":"send"`) {
+		t.Errorf("run() wrote a recording of %d bytes, want one with a request", len(rec))
+	}
+	if log := files["log/doorbells.txt"]; !strings.Contains(log, "SIGQUIT") || !strings.Contains(log, "hwcheck") {
 		t.Errorf("run() wrote the log %q, want the stacks of the child", log)
 	}
 }

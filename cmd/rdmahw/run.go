@@ -8,7 +8,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
+	"os/exec"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
@@ -39,12 +42,12 @@ func (p *program) runAll(ctx context.Context, o *options, _ []string, u *tool.UI
 		return statusNoReport
 	}
 	defer out.Close()
-	r := &runner{program: p, options: o, ui: u, logs: map[string][]byte{}, deadline: time.Now().Add(time.Duration(o.minutes * float64(time.Minute)))}
+	r := &runner{program: p, options: o, ui: u, files: map[string][]byte{}, deadline: time.Now().Add(time.Duration(o.minutes * float64(time.Minute)))}
 	if err := r.run(ctx, checks); err != nil {
 		u.Fail(err)
 		return statusNoReport
 	}
-	if err := errors.Join(r.report.WriteArchive(out, r.logs), out.Close()); err != nil {
+	if err := errors.Join(r.report.WriteArchive(out, r.files), out.Close()); err != nil {
 		u.Fail(err)
 		return statusNoReport
 	}
@@ -85,7 +88,7 @@ type runner struct {
 	*options
 	ui       *tool.UI
 	report   hwreport.Report
-	logs     map[string][]byte // by file name
+	files    map[string][]byte // by the name in the archive
 	deadline time.Time
 }
 
@@ -99,12 +102,10 @@ func (r *runner) run(ctx context.Context, checks []hwcheck.Check) error {
 		return err
 	}
 	r.report.Version = strings.TrimSpace(line.String())
-	stdout, log, err := watch(ctx, r.command(r.args("machine")...), machineLimit)
-	if err == nil {
-		err = json.Unmarshal(stdout, &r.report.Machine)
-	}
-	if err != nil {
-		return fmt.Errorf("describe the machine: %w\n%s", err, log)
+	kernel := openKernelLog()
+	defer kernel.close()
+	if err := r.describe(ctx); err != nil {
+		return err
 	}
 	for i := range checks {
 		result := r.one(ctx, &checks[i])
@@ -114,7 +115,44 @@ func (r *runner) run(ctx context.Context, checks []hwcheck.Check) error {
 		r.report.Results = append(r.report.Results, result)
 		r.ui.Printf("%s", result.Line())
 	}
+	r.add("kernel.txt", kernel.read(r.report.Machine.Device))
 	return r.ui.Failure()
+}
+
+// describe runs the child that describes the machine.
+func (r *runner) describe(ctx context.Context) error {
+	cmd := r.command(r.args("machine")...)
+	r.traced(cmd)
+	stdout, log, err := watch(ctx, cmd, machineLimit)
+	if err == nil {
+		err = json.Unmarshal(stdout, &r.report.Machine)
+	}
+	if err != nil {
+		return fmt.Errorf("describe the machine: %w\n%s", err, log)
+	}
+	r.add("log/machine.txt", log)
+	return nil
+}
+
+// traced makes a child log its commands to the kernel, which name the host.
+func (r *runner) traced(cmd *exec.Cmd) {
+	if r.names {
+		if cmd.Env == nil {
+			cmd.Env = os.Environ()
+		}
+		cmd.Env = append(cmd.Env, "RDMA_TRACE=1")
+	}
+}
+
+// add adds a text to the archive, without addresses of the host.
+func (r *runner) add(name string, text []byte) {
+	if len(text) == 0 {
+		return
+	}
+	if !r.names {
+		text = redact(text)
+	}
+	r.files[name] = text
 }
 
 // args returns the arguments of a child.
@@ -126,28 +164,90 @@ func (r *runner) args(command string, more ...string) []string {
 	return append(a, more...)
 }
 
-// one runs a check in a child.
+// againLimit bounds the second run of a failed check.
+const againLimit = time.Minute
+
+// one runs a check. A check that fails runs once more, with a recorder. Its result remains FAIL.
 func (r *runner) one(ctx context.Context, c *hwcheck.Check) hwreport.Result {
+	result := r.child(ctx, c, r.limit(c), "log/"+c.ID+".txt", false)
+	if result.Status != hwreport.Fail || c.Destructive || ctx.Err() != nil {
+		return result
+	}
+	again := r.child(ctx, c, min(r.limit(c), againLimit), "log/"+c.ID+"-again.txt", true)
+	result.Evidence = append(result.Evidence, fmt.Sprintf("once more, with a recorder: %s %s", again.Status, again.Reason))
+	return result
+}
+
+// child runs a check in a child.
+func (r *runner) child(ctx context.Context, c *hwcheck.Check, most time.Duration, logFile string, record bool) hwreport.Result {
 	result := hwreport.Result{ID: c.ID, Title: c.Title, Status: hwreport.Skip, Reason: "the time of the run is over"}
-	limit := min(r.limit(c), time.Until(r.deadline))
+	limit := min(most, time.Until(r.deadline))
 	if limit <= 0 {
 		return result
 	}
-	began := time.Now()
-	stdout, log, err := watch(ctx, r.command(r.args("check", c.ID)...), limit)
-	if len(log) > 0 {
-		r.logs["log/"+c.ID+".txt"] = log
+	dir, err := os.MkdirTemp("", "rdmahw-*")
+	if err != nil {
+		result.Status, result.Reason = hwreport.Fail, err.Error()
+		return result
 	}
+	defer os.RemoveAll(dir)
+	cmd := r.command(r.args("check", "-files", dir, "-record="+strconv.FormatBool(record), c.ID)...)
+	if record {
+		r.traced(cmd)
+	}
+	began := time.Now()
+	stdout, log, err := watch(ctx, cmd, limit)
+	r.add(logFile, log)
+	left := r.collect(c.ID, dir)
 	if err == nil {
 		var got hwreport.Result
 		if err = json.Unmarshal(stdout, &got); err == nil {
+			got.Evidence = append(got.Evidence, left...)
 			return got
 		}
 	}
-	result.Seconds = time.Since(began).Seconds()
-	if limit < r.limit(c) && errors.Is(err, errTimeout) {
+	result.Seconds, result.Evidence = time.Since(began).Seconds(), left
+	if limit < most && errors.Is(err, errTimeout) {
 		return result
 	}
-	result.Status, result.Reason = hwreport.Fail, fmt.Sprintf("%v; see log/%s.txt", err, c.ID)
+	result.Status, result.Reason = hwreport.Fail, fmt.Sprintf("%v; see %s", err, logFile)
 	return result
+}
+
+// maxFile bounds a file of a check.
+const maxFile = 64 << 20
+
+// collect adds the files that a check has left to the archive. It returns a line for each file that it omits.
+func (r *runner) collect(id, dir string) (omitted []string) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return []string{err.Error()}
+	}
+	for _, e := range entries {
+		name := id + "/" + e.Name()
+		data, err := readFile(filepath.Join(dir, e.Name()))
+		switch {
+		case err != nil:
+			omitted = append(omitted, err.Error())
+		case !r.names && hasAddresses(data):
+			omitted = append(omitted, name+" has addresses of ports, and needs -names")
+		default:
+			r.files[name] = data
+		}
+	}
+	return omitted
+}
+
+// readFile returns the contents of a file of at most maxFile bytes.
+func readFile(name string) ([]byte, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, maxFile+1))
+	if err == nil && len(data) > maxFile {
+		err = fmt.Errorf("%s has more than %d bytes", filepath.Base(name), maxFile)
+	}
+	return data, err
 }

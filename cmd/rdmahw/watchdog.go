@@ -15,7 +15,9 @@ import (
 
 // Times of the watchdog.
 const (
-	// stacksTime is the time that a process has to print its stacks.
+	// saveTime is the time that a process has to save its recording and to print its stacks by itself.
+	saveTime = 5 * time.Second
+	// stacksTime is the time that a process has to print its stacks after SIGQUIT.
 	stacksTime = 10 * time.Second
 	// killTime is the time that a killed process has to end. A process that needs longer is stuck in the
 	// kernel, and the run continues without it.
@@ -52,13 +54,14 @@ func watch(ctx context.Context, cmd *exec.Cmd, limit time.Duration) (stdout, log
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- cmd.Wait() }()
-	err = await(ctx, cmd.Process, ended, limit)
-	hold.Close()
+	err = await(ctx, cmd.Process, ended, limit, hold)
 	return start(out), start(errs), err
 }
 
-// await waits for the end of a process, and ends it if necessary.
-func await(ctx context.Context, p *os.Process, ended <-chan error, limit time.Duration) error {
+// await waits for the end of a process, and ends it if necessary. The process ends by itself when hold is closed, if it
+// can.
+func await(ctx context.Context, p *os.Process, ended <-chan error, limit time.Duration, hold io.Closer) error {
+	defer hold.Close()
 	select {
 	case err := <-ended:
 		return err
@@ -68,11 +71,15 @@ func await(ctx context.Context, p *os.Process, ended <-chan error, limit time.Du
 	cause := fmt.Errorf("%w after %v", errTimeout, limit)
 	if ctx.Err() != nil {
 		cause = ctx.Err()
-	} else if p.Signal(syscall.SIGQUIT) == nil {
-		select {
-		case <-ended:
-			return cause
-		case <-time.After(stacksTime):
+	} else {
+		hold.Close()
+		for _, wait := range []time.Duration{saveTime, stacksTime} {
+			select {
+			case <-ended:
+				return cause
+			case <-time.After(wait):
+			}
+			p.Signal(syscall.SIGQUIT)
 		}
 	}
 	p.Kill()

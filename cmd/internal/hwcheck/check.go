@@ -117,6 +117,10 @@ func (t *trial) run(c *Check) {
 	t.later(t.peer.close)
 	before := t.portCounters()
 	defer func() { t.counters = changes(before, t.portCounters()) }()
+	if t.target.Record {
+		t.record()
+	}
+	defer t.save()
 	c.do(t)
 }
 

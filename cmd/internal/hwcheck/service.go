@@ -14,6 +14,7 @@ import (
 	"purerdma/cm"
 	"purerdma/oob"
 	"purerdma/verbs"
+	"purerdma/verbs/mlx5dv"
 )
 
 // service is the process of far ends, for one check. Its methods that net/rpc calls are of Ends.
@@ -22,8 +23,10 @@ type service struct {
 	target *Target
 	ended  chan struct{} // closed when the objects are closed
 
-	mu   sync.Mutex
-	ends []*farEnd
+	mu       sync.Mutex
+	ends     []*farEnd
+	recorded *verbs.Device // open while its operations are recorded
+	recorder *mlx5dv.Recorder
 }
 
 // farEnd is an end with its listener for the connection manager.
@@ -53,6 +56,9 @@ func (s *service) serve(conn io.ReadWriteCloser) {
 	defer s.mu.Unlock()
 	for _, e := range slices.Backward(s.ends) { // the first may be shared by others
 		e.shut()
+	}
+	if s.recorded != nil {
+		s.recorded.Close()
 	}
 }
 

@@ -9,8 +9,10 @@ import (
 	"net/netip"
 	"net/rpc"
 	"sync"
+	"sync/atomic"
 
 	"purerdma/verbs"
+	"purerdma/verbs/mlx5dv"
 )
 
 // Target is the device to check. Several checks may use it one after another.
@@ -23,6 +25,14 @@ type Target struct {
 	Addr netip.Addr
 	// Peer is the TCP address of "rdmahw serve" on another host, or "" for the port itself.
 	Peer string
+	// Files is the directory for the files of a check. "" means that it leaves none.
+	Files string
+	// Record records the operations of a ConnectX in Files. The library then takes slower paths, so a check that
+	// fails without a recording may pass with it.
+	Record bool
+
+	recorder atomic.Pointer[mlx5dv.Recorder] // of the near end
+	saving   sync.Mutex
 }
 
 // iwarp reports whether only the connection manager connects QPs of the device.
