@@ -10,6 +10,7 @@ import (
 	"compress/gzip"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
@@ -196,6 +197,16 @@ func TestRecordsHang(t *testing.T) {
 	}
 	if log := files["log/doorbells.txt"]; !strings.Contains(log, "SIGQUIT") || !strings.Contains(log, "hwcheck") {
 		t.Errorf("run() wrote the log %q, want the stacks of the child", log)
+	}
+}
+
+// TestVectors checks that a report always has the recorded scenario, and without -names no datagrams.
+func TestVectors(t *testing.T) {
+	for _, names := range []bool{false, true} {
+		_, r, files := runReport(t, onModel(), "-only", "vectors", fmt.Sprintf("-names=%v", names))
+		if r.Count(hwreport.Pass) != 1 || !strings.Contains(files["vectors/recording.jsonl"], `"t":"poll"`) {
+			t.Errorf("run(-names=%v) = %+v with files of %d bytes, want a recording", names, r.Results, len(files["vectors/recording.jsonl"]))
+		}
 	}
 }
 

@@ -22,6 +22,9 @@ func wantPassed(t *testing.T, status int, r *hwreport.Report) {
 	t.Helper()
 	for i := range r.Results {
 		result := &r.Results[i]
+		if result.ID == "raw-packets" && r.Peer == "loopback" && result.Status == hwreport.Unknown {
+			continue // a device need not return its own frames
+		}
 		if result.Status != hwreport.Pass && result.Status != hwreport.Skip {
 			t.Errorf("run() = %s: %v", strings.TrimSpace(result.Line()), result.Evidence)
 		}
@@ -38,28 +41,35 @@ func wantPassed(t *testing.T, status int, r *hwreport.Report) {
 	}
 }
 
-// ids returns the list of the checks of a run. The long tests include the slow ones.
-func ids() string {
+// tooLong lists the checks that only the long tests run. They move much data, or repeat other checks, and each takes up
+// to a minute on a busy machine.
+var tooLong = map[string]bool{
+	"wrap": true, "storm": true, "completion-data": true, "short-data": true, "doorbells-plain": true, "many-qps": true, "destroy": true, "churn": true, "costs": true,
+}
+
+// ids returns the list of the checks of a run. With a peer it has no checks that have both ends on this host.
+func ids(peer bool) string {
 	var list []string
 	for _, c := range hwcheck.All() {
-		if !c.Destructive && (c.ID != "wrap" || longtest.Enabled()) {
-			list = append(list, c.ID)
+		if c.Destructive || tooLong[c.ID] && !longtest.Enabled() || peer && c.Local {
+			continue
 		}
+		list = append(list, c.ID)
 	}
 	return strings.Join(list, ",")
 }
 
-// TestVMRun runs all checks on a device that sends to itself.
+// TestVMRun runs the checks on a device that sends to itself.
 func TestVMRun(t *testing.T) {
 	h := vmtest.Hosts(t, 1)[0]
-	status, r, _ := runReport(t, testProgram("real"), "-only", ids(), "-d", h.Device, "-a", h.IPv4.String())
+	status, r, _ := runReport(t, testProgram("real"), "-only", ids(false), "-d", h.Device, "-a", h.IPv4.String())
 	wantPassed(t, status, r)
 	if r.Peer != "loopback" {
 		t.Errorf("run() reports the peer %q, want loopback", r.Peer)
 	}
 }
 
-// TestVMPeer runs all checks between two devices.
+// TestVMPeer runs the checks between two devices.
 func TestVMPeer(t *testing.T) {
 	hosts := vmtest.Hosts(t, 2)
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
@@ -71,7 +81,7 @@ func TestVMPeer(t *testing.T) {
 	go func() {
 		served <- hwcheck.Serve(ctx, ln, &hwcheck.Target{Host: verbs.DefaultHost(), Device: hosts[1].Device, Port: 1, Addr: hosts[1].IPv4})
 	}()
-	status, r, _ := runReport(t, testProgram("real"), "-only", ids(), "-d", hosts[0].Device, "-a", hosts[0].IPv4.String(), "-peer", ln.Addr().String())
+	status, r, _ := runReport(t, testProgram("real"), "-only", ids(true), "-d", hosts[0].Device, "-a", hosts[0].IPv4.String(), "-peer", ln.Addr().String())
 	wantPassed(t, status, r)
 	if r.Peer != "another host" {
 		t.Errorf("run() reports the peer %q, want another host", r.Peer)

@@ -12,6 +12,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"runtime"
 	"strings"
 	"sync"
@@ -20,6 +21,7 @@ import (
 	"purerdma/abi"
 	"purerdma/internal/hwreport"
 	"purerdma/verbs"
+	"purerdma/verbs/mlx5dv"
 )
 
 // Check is one check of a device.
@@ -29,6 +31,10 @@ type Check struct {
 	// Limit is the time after which a watchdog ends the check. It is generous, because a slow
 	// machine must not fail.
 	Limit time.Duration
+	// Env has environment variables that the library reads when it opens a device.
+	Env map[string]string
+	// Local marks a check that has both ends on this host, even with a peer.
+	Local bool
 	// Destructive marks a check that disturbs other users of the device or of its network interface.
 	Destructive bool
 	// needs returns the unmet precondition, or "". nil means none.
@@ -42,7 +48,10 @@ const defaultLimit = 2 * time.Minute
 // All returns the checks in the order of a run.
 func All() []Check {
 	var all []Check
-	for _, group := range [][]Check{dataChecks, listChecks, orderChecks, queueChecks, errorChecks, memoryChecks, eventChecks, lifeChecks, datagramChecks, connectionChecks, perfChecks, faultChecks} {
+	for _, group := range [][]Check{
+		recordChecks, dataChecks, listChecks, orderChecks, queueChecks, completionChecks, errorChecks, memoryChecks, eventChecks, lifeChecks,
+		datagramChecks, gidChecks, transportChecks, hostChecks, connectionChecks, interopChecks, perfChecks, faultChecks,
+	} {
 		all = append(all, group...)
 	}
 	for i := range all {
@@ -88,6 +97,7 @@ type trial struct {
 	features verbs.Features
 	attr     *verbs.DeviceAttr
 	peer     *peer
+	ends     []*end // of links
 
 	status   hwreport.Status
 	reason   string
@@ -100,6 +110,9 @@ type trial struct {
 
 func (t *trial) run(c *Check) {
 	defer t.cleanUp()
+	for name, value := range c.Env {
+		t.changeEnv(name, value)
+	}
 	dev, err := t.target.Host.Open(t.target.Device)
 	if missing, ok := errors.AsType[*verbs.NoProviderError](err); ok {
 		t.end(hwreport.Skip, missing.Error())
@@ -122,6 +135,9 @@ func (t *trial) run(c *Check) {
 	}
 	defer t.save()
 	c.do(t)
+	if n := t.skipped(); n > 0 {
+		t.end(hwreport.Unknown, fmt.Sprintf("the device wrote %d completions that no request explains, which were skipped", n))
+	}
 }
 
 // cleanUp closes the objects of the check.
@@ -132,6 +148,30 @@ func (t *trial) cleanUp() {
 		t.cleanups = t.cleanups[:last]
 		f()
 	}
+}
+
+// skipped returns the number of invalid completions of the near end's CQs.
+func (t *trial) skipped() (n uint64) {
+	for _, e := range t.ends {
+		for _, cq := range []*verbs.CQ{e.sendCQ, e.recvCQ} {
+			if dv, err := mlx5dv.FromCQ(cq); err == nil {
+				n += dv.Skipped()
+			}
+		}
+	}
+	return n
+}
+
+// changeEnv sets an environment variable of this process until the end of the check.
+func (t *trial) changeEnv(name, value string) {
+	old, had := os.LookupEnv(name)
+	t.must("set "+name, os.Setenv(name, value))
+	t.later(func() error {
+		if had {
+			return os.Setenv(name, old)
+		}
+		return os.Unsetenv(name)
+	})
 }
 
 // later closes an object at the end of the check. A failure to close it fails a check that passed, and is evidence
@@ -158,6 +198,11 @@ func (t *trial) end(s hwreport.Status, reason string) {
 // fail ends the check with FAIL.
 func (t *trial) fail(format string, args ...any) {
 	t.end(hwreport.Fail, fmt.Sprintf(format, args...))
+}
+
+// skip ends the check with SKIP.
+func (t *trial) skip(format string, args ...any) {
+	t.end(hwreport.Skip, fmt.Sprintf(format, args...))
 }
 
 // must ends the check with FAIL if err is not nil.

@@ -19,9 +19,9 @@ import (
 
 // connectionChecks use the connection manager. Both sides are on this host, even with a peer.
 var connectionChecks = []Check{
-	{ID: "connections", Title: "connections by the connection manager, on this host", needs: needsManager, do: checkConnections},
-	{ID: "streams", Title: "a byte stream in both directions, on this host", needs: needsManager, do: checkStreams},
-	{ID: "calls", Title: "calls of each size, on this host", needs: needsManager, do: checkCalls},
+	{ID: "connections", Local: true, Title: "connections by the connection manager, on this host", needs: needsManager, do: checkConnections},
+	{ID: "streams", Local: true, Title: "a byte stream in both directions, on this host", needs: needsManager, do: checkStreams},
+	{ID: "calls", Local: true, Title: "calls of each size, on this host", needs: needsManager, do: checkCalls},
 }
 
 func needsManager(t *trial) string {

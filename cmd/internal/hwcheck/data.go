@@ -17,6 +17,7 @@ var dataChecks = []Check{
 	{ID: "inline", Title: "inline data of each size", do: checkInline},
 	{ID: "immediate", Title: "immediate data of SEND and WRITE", needs: needsImmediate, do: checkImmediate},
 	{ID: "atomics", Title: "values and byte order of atomics", needs: needsAtomics, do: checkAtomics},
+	{ID: "atomic-contention", Title: "additions to one value by several QPs", needs: needsAtomics, do: checkContention},
 	{ID: "unreliable", Title: "SEND and WRITE of unreliable connections", needs: needsUC, do: checkUC},
 }
 

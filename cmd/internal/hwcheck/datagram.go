@@ -45,8 +45,11 @@ func checkDatagrams(t *trial) {
 	}
 }
 
-func checkAnswers(t *trial) {
-	l := t.link(Config{Type: verbs.UD})
+func checkAnswers(t *trial) { t.answers(Config{Type: verbs.UD}) }
+
+// answers receives datagrams and compares the addresses of their senders.
+func (t *trial) answers(cfg Config) {
+	l := t.link(cfg)
 	for i := range 4 {
 		t.must("post a receive", l.recv(uint64(i), []piece{{0, 8 + verbs.GRHLen}}))
 		l.farPost(PlainWR{Opcode: verbs.OpSend, Flags: verbs.SendSignaled}, piece{0, 8})

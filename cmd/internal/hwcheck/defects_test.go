@@ -5,6 +5,8 @@
 package hwcheck
 
 import (
+	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -13,6 +15,7 @@ import (
 	"purerdma/provider/mlx5"
 	"purerdma/test/connectx"
 	"purerdma/test/connectx/inprocess"
+	"purerdma/test/oracle/vector"
 	"purerdma/verbs"
 )
 
@@ -25,26 +28,82 @@ func TestDefects(t *testing.T) {
 		defects connectx.Defects
 		checks  []string
 	}{
-		"lost doorbell":    {connectx.Defects{LostDoorbells: 40}, []string{"doorbells"}},
+		"lost doorbell":    {connectx.Defects{LostDoorbells: 40}, []string{"doorbells", "doorbells-plain"}},
 		"ignored fence":    {connectx.Defects{IgnoredFence: true}, []string{"fence"}},
-		"swapped counters": {connectx.Defects{SwappedCounters: true}, []string{"stream", "short-data", "send-sizes"}},
-		"late completion":  {connectx.Defects{LateCompletions: 50}, []string{"events"}},
-		"short scatter":    {connectx.Defects{ShortScatter: true}, []string{"send-sizes", "scatter", "stream", "completion-data"}},
+		"swapped counters": {connectx.Defects{SwappedCounters: true}, []string{"stream", "short-data", "send-sizes", "storm", "wide-completions", "compressed"}},
+		"late completion":  {connectx.Defects{LateCompletions: 50}, []string{"events", "moderation"}},
+		"short scatter":    {connectx.Defects{ShortScatter: true}, []string{"send-sizes", "scatter", "stream", "completion-data", "vectors", "data-in-completions", "xrc", "dc", "gids", "multicast"}},
 	} {
 		for _, id := range c.checks {
 			t.Run(name+"/"+id, func(t *testing.T) {
-				k := inprocess.New(inprocess.Config{}, "mlx5_0")
-				k.Device("mlx5_0").SetDefects(c.defects)
+				target := broken(c.defects)
 				check, ok := Find(id)
 				if !ok {
 					t.Fatalf("Find(%s) = false, want true", id)
 				}
-				r := check.Run(t.Context(), &Target{Host: &verbs.Host{Drivers: []provider.Driver{mlx5.Driver{}}, Kernel: k}, Device: "mlx5_0", Port: 1})
+				r := check.Run(t.Context(), target)
 				if r.Status != hwreport.Fail {
 					t.Errorf("Run(%s) with defects %+v = %s, want %s", id, c.defects, r.Status, hwreport.Fail)
 				}
 				t.Logf("%.3fs: %s", r.Seconds, r.Reason)
 			})
 		}
+	}
+}
+
+// broken returns a target with a defective device.
+func broken(defects connectx.Defects) *Target {
+	k := newKernel(inprocess.Config{})
+	k.Device("mlx5_0").SetDefects(defects)
+	return &Target{Host: &verbs.Host{Drivers: []provider.Driver{mlx5.Driver{}}, Kernel: k}, Device: "mlx5_0", Port: 1}
+}
+
+// TestScatterFound checks that no-data-in-completions fails if the library does not read the variable.
+func TestScatterFound(t *testing.T) {
+	_, target := model(t)
+	check, _ := Find("no-data-in-completions")
+	check.Env = nil
+	if r := check.Run(t.Context(), target); r.Status != hwreport.Fail || !strings.Contains(r.Reason, "of data") {
+		t.Errorf("Run(no-data-in-completions) without its variable = %s: %s, want %s", r.Status, r.Reason, hwreport.Fail)
+	}
+}
+
+// TestSkippedFound checks that a check with an inexplicable completion does not pass.
+func TestSkippedFound(t *testing.T) {
+	k, target := model(t)
+	check := Check{ID: "stray", do: func(tr *trial) {
+		l := tr.link(Config{})
+		other := l.another()
+		other.post(signaled(other.write(piece{0, 8}, 0)))
+		l.sends(1)
+		tr.must("close a QP", other.end.close())
+		if !k.Device("mlx5_0").StrayCompletion(false) {
+			t.Error("StrayCompletion(false) = false, want true")
+		}
+		l.send(l.write(piece{0, 8}, 0))
+	}}
+	if r := check.Run(t.Context(), target); r.Status != hwreport.Unknown {
+		t.Errorf("Run with a stray completion = %s: %s, want %s", r.Status, r.Reason, hwreport.Unknown)
+	}
+}
+
+// TestRecordingFiles checks the recordings that a check leaves, and that they are complete.
+func TestRecordingFiles(t *testing.T) {
+	_, target := model(t)
+	target.Files, target.Record = t.TempDir(), true
+	check, _ := Find("fence")
+	if r := check.Run(t.Context(), target); r.Status != hwreport.Pass {
+		t.Fatalf("Run(fence) = %s: %s, want %s", r.Status, r.Reason, hwreport.Pass)
+	}
+	f, err := vector.ReadFile(filepath.Join(target.Files, RecordingFile))
+	if err != nil {
+		t.Fatalf("vector.ReadFile: %v", err)
+	}
+	types := map[string]bool{}
+	for _, rec := range f.Sessions[0].Records {
+		types[rec.Type] = true
+	}
+	if !types["send"] || !types["poll"] || f.Head.Device != "mlx5_0" {
+		t.Errorf("recording of %s has %v, want sends and polls of mlx5_0", f.Head.Device, types)
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"purerdma/cm"
 	"purerdma/oob"
 	"purerdma/verbs"
+	"purerdma/verbs/mlx5dv"
 )
 
 // patience bounds the wait for a completion that the device owes. A device that needs longer is broken. Tests of
@@ -31,6 +32,12 @@ type Config struct {
 	CQEntries int
 	// SRQ is the number of receives of a shared receive queue. 0 means none.
 	SRQ int
+	// SendEntries is the size of the CQ of sends, which may then overrun. 0 means as CQEntries.
+	SendEntries int
+	// Completions are options of the CQs of a ConnectX.
+	Completions mlx5dv.CQOptions
+	// GID chooses the GID by its kind. nil means the GID of the target.
+	GID *GIDKind
 	// NoScatter forbids the device to put received data into completions.
 	NoScatter bool
 	// RetryCount and RNRRetryCount are as in cm.ConnParam. 0 means the defaults.
@@ -127,10 +134,14 @@ func (e *end) buildShared() (err error) {
 		return err
 	}
 	e.later(e.pd.Close)
-	if e.sendCQ, err = e.newCQ(e.cfg.Cap.SendWR); err != nil {
+	sends, recvs := max(e.cfg.CQEntries, e.cfg.Cap.SendWR), max(e.cfg.CQEntries, e.cfg.Cap.RecvWR, e.cfg.SRQ)
+	if e.cfg.SendEntries > 0 {
+		sends = e.cfg.SendEntries
+	}
+	if e.sendCQ, err = e.newCQ(sends); err != nil {
 		return err
 	}
-	if e.recvCQ, err = e.newCQ(max(e.cfg.Cap.RecvWR, e.cfg.SRQ)); err != nil {
+	if e.recvCQ, err = e.newCQ(recvs); err != nil {
 		return err
 	}
 	if e.cfg.SRQ > 0 {
@@ -146,12 +157,28 @@ func (e *end) buildShared() (err error) {
 	return nil
 }
 
-func (e *end) newCQ(room int) (*verbs.CQ, error) {
-	cq, err := e.dev.CreateCQ(verbs.CQConfig{Entries: max(e.cfg.CQEntries, room)})
+func (e *end) newCQ(entries int) (*verbs.CQ, error) {
+	cq, err := newCQ(e.dev, entries, e.cfg.Completions)
 	if err == nil {
 		e.later(cq.Close)
 	}
 	return cq, err
+}
+
+// newCQ creates a CQ. Options need a ConnectX.
+func newCQ(dev *verbs.Device, entries int, options mlx5dv.CQOptions) (*verbs.CQ, error) {
+	if options == (mlx5dv.CQOptions{}) {
+		return dev.CreateCQ(verbs.CQConfig{Entries: entries})
+	}
+	d, err := mlx5dv.From(dev)
+	if err != nil {
+		return nil, err
+	}
+	cq, err := d.CreateCQ(verbs.CQConfig{Entries: entries}, &options)
+	if err != nil {
+		return nil, err
+	}
+	return cq.CQ, nil
 }
 
 // newQP creates a QP with the end's configuration. The caller closes it.
@@ -175,7 +202,7 @@ func (e *end) open() error {
 	if err := e.build(dev); err != nil {
 		return err
 	}
-	gid, err := e.target.gid(dev)
+	gid, err := e.gid()
 	if err != nil {
 		return err
 	}

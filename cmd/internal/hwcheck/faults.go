@@ -3,11 +3,13 @@
 package hwcheck
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"net"
 	"net/netip"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -20,6 +22,8 @@ import (
 // faultChecks disturb the device and its other users. They need root.
 var faultChecks = []Check{
 	{ID: "link-down", Title: "network interface down and up again", Destructive: true, needs: needsLink, do: checkLinkDown},
+	{ID: "devlink-reload", Title: "driver reloaded by devlink", Destructive: true, needs: needsDevlink, do: checkReload},
+	{ID: "function-reset", Title: "reset of a virtual function under its driver", Destructive: true, Limit: 5 * time.Minute, needs: needsVirtual, do: checkReset},
 	{ID: "unbind", Title: "driver unbound from the device and bound again", Destructive: true, needs: needsPCI, do: checkUnbind},
 }
 
@@ -40,7 +44,7 @@ func needsLink(t *trial) string {
 	if reason := needsRoot(t); reason != "" {
 		return reason
 	}
-	if _, err := t.flagsFile(); err != nil {
+	if _, err := t.target.flagsFile(); err != nil {
 		return err.Error()
 	}
 	return ""
@@ -57,13 +61,13 @@ func needsPCI(t *trial) string {
 }
 
 // flagsFile returns the file with the flags of the port's network interface.
-func (t *trial) flagsFile() (string, error) {
-	infos, err := t.target.Host.Devices()
+func (t *Target) flagsFile() (string, error) {
+	infos, err := t.Host.Devices()
 	if err != nil {
 		return "", err
 	}
 	for _, info := range infos {
-		if info.Name != t.target.Device {
+		if info.Name != t.Device {
 			continue
 		}
 		ports, err := uverbs.System{}.Ports(info)
@@ -71,7 +75,7 @@ func (t *trial) flagsFile() (string, error) {
 			return "", err
 		}
 		for _, p := range ports {
-			if p.Number == int(t.target.Port) && p.Ifindex != 0 {
+			if p.Number == int(t.Port) && p.Ifindex != 0 {
 				iface, err := net.InterfaceByIndex(p.Ifindex)
 				if err != nil {
 					return "", err
@@ -117,7 +121,7 @@ func (t *trial) driverFiles() (dir, name string, err error) {
 }
 
 func checkLinkDown(t *trial) {
-	file, err := t.flagsFile()
+	file, err := t.target.flagsFile()
 	t.must("find the network interface", err)
 	up := func() error { return setUp(file, true) }
 	t.later(up)
@@ -137,18 +141,66 @@ func checkUnbind(t *trial) {
 			return err
 		}
 		bound = true
-		// The new network interface is down and has no address.
-		t.target.Addr = netip.Addr{}
-		return t.interfaceUp()
+		return t.newInterfaceUp()
 	}
 	t.later(bind)
 	t.disturb("unbind", func() error { return write("unbind") }, bind)
 }
 
+func needsDevlink(t *trial) string {
+	if reason := needsPCI(t); reason != "" {
+		return reason
+	}
+	if _, err := exec.LookPath("devlink"); err != nil {
+		return "devlink is not installed"
+	}
+	return ""
+}
+
+func checkReload(t *trial) {
+	_, name, err := t.driverFiles()
+	t.must("find the device", err)
+	t.disturb("reload", func() error {
+		out, err := exec.CommandContext(t.ctx, "devlink", "dev", "reload", "pci/"+name).CombinedOutput()
+		if err != nil && bytes.Contains(out, []byte("not supported")) {
+			t.skip("the driver does not reload: %s", last(out))
+		}
+		if err != nil {
+			return fmt.Errorf("devlink: %w: %s", err, last(out))
+		}
+		return nil
+	}, t.newInterfaceUp)
+}
+
+// newInterfaceUp sets up the network interface that the driver has created again, which has no address.
+func (t *trial) newInterfaceUp() error {
+	t.target.Addr = netip.Addr{}
+	return t.interfaceUp()
+}
+
+func needsVirtual(t *trial) string {
+	if reason := needsPCI(t); reason != "" {
+		return reason
+	}
+	device := filepath.Join("/sys/class/infiniband", t.target.Device, "device")
+	if _, err := os.Stat(filepath.Join(device, "physfn")); err != nil {
+		return "the device is no virtual function"
+	}
+	if _, err := os.Stat(filepath.Join(device, "reset")); err != nil {
+		return "the kernel cannot reset the function"
+	}
+	return ""
+}
+
+func checkReset(t *trial) {
+	file := filepath.Join("/sys/class/infiniband", t.target.Device, "device", "reset")
+	t.disturb("reset", func() error { return os.WriteFile(file, []byte("1"), 0) }, t.newInterfaceUp)
+}
+
 // interfaceUp waits for the network interface of the port and sets it up.
 func (t *trial) interfaceUp() error {
 	for began := time.Now(); ; time.Sleep(100 * time.Millisecond) {
-		file, err := t.flagsFile()
+		file, err := t.target.flagsFile()
 		if err == nil {
 			err = setUp(file, true)
 		}

@@ -79,7 +79,7 @@ func checkDestroy(t *trial) {
 }
 
 func checkChurn(t *trial) {
-	s := Stream{Count: 2000, Min: 1, Span: 500, Elements: 1, Depth: 64, Reads: true}
+	s := Stream{Count: t.reads(2000), Min: 1, Span: 500, Elements: 1, Depth: 64, Reads: true}
 	l := t.link(s.config())
 	made := 0
 	l.stream(s, func(ctx context.Context) error {

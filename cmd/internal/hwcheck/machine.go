@@ -36,7 +36,8 @@ func Describe(t *Target) hwreport.Machine {
 		"hca_type": class + "/hca_type", "hw_rev": class + "/hw_rev", "numa_node": pci + "/numa_node",
 		"pci_speed": pci + "/current_link_speed", "pci_width": pci + "/current_link_width", "pci_max_speed": pci + "/max_link_speed", "pci_max_width": pci + "/max_link_width",
 		"port_state": port + "/state", "port_phys_state": port + "/phys_state", "os_type": "/proc/sys/kernel/ostype", "mlx5_core_version": "/sys/module/mlx5_core/version",
-		"cgroup_rdma_max": "/sys/fs/cgroup/rdma.max", "cpu": "/proc/cpuinfo", "memlock": "/proc/self/limits", "cmdline_iommu": "/proc/cmdline",
+		"local_cpus": pci + "/local_cpulist", "iommu_type": pci + "/iommu_group/type", "governor": "/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor",
+		"cgroup_rdma_max": groupFile("rdma.max"), "huge_pages": "/proc/meminfo", "cpu": "/proc/cpuinfo", "memlock": "/proc/self/limits", "cmdline_iommu": "/proc/cmdline",
 	} {
 		if text := fact(name, file); text != "" {
 			m.Facts[name] = text
@@ -44,6 +45,14 @@ func Describe(t *Target) hwreport.Machine {
 	}
 	if groups, err := os.ReadDir("/sys/kernel/iommu_groups"); err == nil {
 		m.Facts["iommu_groups"] = fmt.Sprint(len(groups))
+	}
+	if config, err := os.ReadFile(filepath.Join(pci, "config")); err == nil {
+		if text := pciControl(config); text != "" {
+			m.Facts["pci_control"] = text
+		}
+	}
+	if _, err := os.Stat(filepath.Join(pci, "physfn")); err == nil {
+		m.Facts["virtual_function"] = "true"
 	}
 	m.Kind = hwreport.Card
 	describeDevice(t, &m)
@@ -124,6 +133,8 @@ func fact(name, file string) string {
 		return lineWith(text, "model name")
 	case "memlock":
 		return lineWith(text, "Max locked memory")
+	case "huge_pages":
+		return lineWith(text, "HugePages_Total")
 	case "cmdline_iommu":
 		var words []string
 		for _, w := range strings.Fields(text) {
@@ -134,6 +145,12 @@ func fact(name, file string) string {
 		return strings.Join(words, " ")
 	}
 	return strings.Join(strings.Fields(text), " ")
+}
+
+// groupFile returns a file of the control group (version 2) of this process.
+func groupFile(name string) string {
+	path := strings.TrimPrefix(lineWith(line("/proc/self/cgroup"), "0::"), "0::")
+	return filepath.Join("/sys/fs/cgroup", path, name)
 }
 
 // lineWith returns the first line that begins with a prefix.

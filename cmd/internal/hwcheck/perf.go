@@ -3,14 +3,9 @@
 package hwcheck
 
 import (
-	"bytes"
 	"context"
-	"errors"
 	"fmt"
-	"net"
-	"os"
 	"os/exec"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -19,9 +14,10 @@ import (
 	"purerdma/internal/hwreport"
 )
 
-// perfChecks measure. They judge nothing, because a ratio depends on the machine.
+// perfChecks measure. They do not judge the figures, which depend on the machine.
 var perfChecks = []Check{
-	{ID: "perftest", Title: "rdmaperf and perftest in alternation, on this host", Limit: 5 * time.Minute, needs: needsPerftest, do: checkPerftest},
+	{ID: "costs", Local: true, Title: "times of posts, polls, registrations and connections", do: checkCosts},
+	{ID: "perftest", Local: true, Title: "rdmaperf and perftest in alternation, on this host", Limit: 5 * time.Minute, needs: needsPerftest, do: checkPerftest},
 }
 
 // perfTime bounds one run of a program.
@@ -38,11 +34,19 @@ type cell struct {
 	test  string // of perftest, without "ib_"
 	size  int
 	count int
+	flags []string // of both programs
+}
+
+// String returns the test as on a command line.
+func (c *cell) String() string {
+	return strings.Join(append([]string{c.test, "-s", strconv.Itoa(c.size)}, c.flags...), " ")
 }
 
 var cells = []cell{
-	{"write_lat", 8, 1000}, {"write_lat", 4096, 1000}, {"send_lat", 8, 1000}, {"read_lat", 8, 1000},
-	{"write_bw", 65536, 1000}, {"send_bw", 65536, 1000}, {"send_bw", 64, 5000}, {"read_bw", 65536, 1000},
+	{"write_lat", 8, 1000, nil}, {"write_lat", 4096, 1000, nil}, {"send_lat", 8, 1000, nil}, {"read_lat", 8, 1000, nil},
+	{"write_bw", 65536, 1000, nil}, {"send_bw", 65536, 1000, nil}, {"send_bw", 64, 5000, nil}, {"read_bw", 65536, 1000, nil},
+	{"atomic_lat", 8, 1000, nil}, {"send_lat", 8, 1000, []string{"-e"}}, {"write_bw", 64, 2000, []string{"-q", "16"}},
+	{"write_bw", 65536, 1000, []string{"-q", "16"}}, {"write_bw", 64, 5000, []string{"-Q", "1"}}, {"write_bw", 64, 500, []string{"-q", "128"}},
 }
 
 func (c *cell) latency() bool { return strings.HasSuffix(c.test, "_lat") }
@@ -55,22 +59,12 @@ func (c *cell) unit() string {
 	return "MiB/s"
 }
 
-// rdmaperf returns the path of the program, which is next to this one or in PATH.
-func rdmaperf() (string, error) {
-	if self, err := os.Executable(); err == nil {
-		if p, err := exec.LookPath(filepath.Join(filepath.Dir(self), "rdmaperf")); err == nil {
-			return p, nil
-		}
-	}
-	return exec.LookPath("rdmaperf")
-}
-
 func needsPerftest(t *trial) string {
 	if _, err := exec.LookPath("ib_write_lat"); err != nil {
 		return "perftest is not installed"
 	}
-	if _, err := rdmaperf(); err != nil {
-		return "there is no rdmaperf next to this program or in PATH"
+	if _, err := ours("rdmaperf"); err != nil {
+		return "there is no rdmaperf next to this program"
 	}
 	if !t.target.Addr.IsValid() {
 		return "no address of the port's network interface is known (-a)"
@@ -79,16 +73,16 @@ func needsPerftest(t *trial) string {
 }
 
 func checkPerftest(t *trial) {
-	ours, err := rdmaperf()
+	own, err := ours("rdmaperf")
 	t.must("find rdmaperf", err)
 	began, measured := time.Now(), 0
 	for _, c := range cells {
 		if time.Since(began) > perfTotal {
-			t.note("no time for %s of %d bytes", c.test, c.size)
+			t.note("no time for %s", &c)
 			continue
 		}
-		if err := t.alternate(&c, ours); err != nil {
-			t.note("%s %d bytes: %v", c.test, c.size, err) // perftest itself fails sometimes
+		if err := t.alternate(&c, own); err != nil {
+			t.note("%s: %v", &c, err) // perftest itself fails sometimes
 			continue
 		}
 		measured++
@@ -99,8 +93,8 @@ func checkPerftest(t *trial) {
 }
 
 // alternate runs both programs in turn, so that drift affects both equally.
-func (t *trial) alternate(c *cell, ours string) error {
-	programs := [2][]string{{"ib_" + c.test, "-F"}, {ours, c.test}}
+func (t *trial) alternate(c *cell, program string) error {
+	programs := [2][]string{{"ib_" + c.test, "-F"}, {program, c.test}}
 	var figures [2][]float64
 	for i := range perfRuns {
 		for k := range programs {
@@ -113,7 +107,7 @@ func (t *trial) alternate(c *cell, ours string) error {
 		}
 	}
 	theirs, own := median(figures[0]), median(figures[1])
-	t.note("%s %d bytes, %s: perftest %.2f, rdmaperf %.2f, ratio %.3f", c.test, c.size, c.unit(), theirs, own, own/theirs)
+	t.note("%s, %s: perftest %.2f, rdmaperf %.2f, ratio %.3f", c, c.unit(), theirs, own, own/theirs)
 	return nil
 }
 
@@ -131,7 +125,7 @@ func (t *trial) perf(c *cell, program []string) (float64, error) {
 	if err != nil {
 		return 0, err
 	}
-	test := []string{"-s", strconv.Itoa(c.size), "-n", strconv.Itoa(c.count)}
+	test := append([]string{"-s", strconv.Itoa(c.size), "-n", strconv.Itoa(c.count)}, c.flags...)
 	server := append(slices.Clone(program[1:]), common...)
 	if program[0] == "ib_"+c.test {
 		server = append(server, test...)
@@ -139,44 +133,17 @@ func (t *trial) perf(c *cell, program []string) (float64, error) {
 		server = server[1:]
 	}
 	client := append(append(append(slices.Clone(program[1:]), common...), test...), t.target.Addr.String())
-	serving := exec.CommandContext(ctx, program[0], server...)
-	if err := serving.Start(); err != nil {
+	out, err := runPair(ctx, append([]string{program[0]}, server...), append([]string{program[0]}, client...))
+	if err != nil {
 		return 0, err
 	}
-	gone := make(chan struct{})
-	go func() {
-		serving.Wait()
-		close(gone)
-	}()
-	defer func() {
-		serving.Process.Kill()
-		<-gone
-	}()
-	for {
-		select { // the server of perftest does not show when it is ready
-		case <-time.After(300 * time.Millisecond):
-		case <-gone:
-			return 0, fmt.Errorf("the server of %s has ended", program[0])
-		}
-		out, err := exec.CommandContext(ctx, program[0], client...).CombinedOutput()
-		if err == nil {
-			return c.parse(string(out))
-		}
-		if ctx.Err() != nil {
-			out = bytes.TrimSpace(out)
-			return 0, fmt.Errorf("%s: %w: %s", program[0], err, out[max(0, len(out)-200):])
-		}
-	}
+	return c.parse(string(out))
 }
 
 // perfFlags returns the flags of the device, which both programs share, with a free TCP port.
 func (t *trial) perfFlags() ([]string, error) {
-	ln, err := net.Listen("tcp", net.JoinHostPort(t.target.Addr.String(), "0"))
+	port, err := t.freePort()
 	if err != nil {
-		return nil, err
-	}
-	_, port, err := net.SplitHostPort(ln.Addr().String())
-	if err := errors.Join(err, ln.Close()); err != nil {
 		return nil, err
 	}
 	flags := []string{"-d", t.target.Device, "-i", strconv.Itoa(int(t.target.Port)), "-p", port}

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"time"
 
 	"purerdma/verbs"
@@ -14,10 +15,15 @@ import (
 // queueChecks use full queues.
 var queueChecks = []Check{
 	{ID: "stream", Title: "full queues, refilled while another goroutine polls", do: checkStream},
+	{ID: "storm", Title: "full queues while goroutines are preempted, and the collector runs", do: checkStorm},
 	{ID: "short-data", Title: "short receives and READs, which may be in completions", do: checkShortData},
 	{ID: "wrap", Title: "counters of queues past 2^16", do: checkWrap},
 	{ID: "cq-resize", Title: "CQ resized under load", needs: needsResize, do: checkResize},
 	{ID: "doorbells", Title: "doorbells after requests of each length, one at a time", do: checkDoorbells},
+	{
+		ID: "doorbells-plain", Title: "the same doorbells without BlueFlame (MLX5_SHUT_UP_BF=1)", needs: needsConnectX, do: checkDoorbells,
+		Env: map[string]string{"MLX5_SHUT_UP_BF": "1"},
+	},
 	{ID: "unsignaled", Title: "requests without completions", do: checkUnsignaled},
 	{ID: "srq", Title: "shared receives of several QPs", do: checkSRQ},
 	{ID: "srq-limit", Title: "limit event of a shared receive queue", do: checkSRQLimit},
@@ -28,10 +34,32 @@ func checkStream(t *trial) {
 	t.link(s.config()).stream(s, nil)
 }
 
+// checkStorm moves data with more threads than processors, which signals and the collector interrupt all the time.
+func checkStorm(t *trial) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(4 * runtime.NumCPU()))
+	s := Stream{Count: t.reads(3000), Min: 0, Span: 300, Elements: 2, Depth: 64, Reads: true}
+	collections := 0
+	t.link(s.config()).stream(s, func(ctx context.Context) error {
+		for ; ctx.Err() == nil; collections++ {
+			runtime.GC() // preempts all goroutines by signals
+		}
+		return nil
+	})
+	t.note("%d collections", collections)
+}
+
+// reads returns the number of messages of a stream with READs. A READ of siw takes up to 40 ms.
+func (t *trial) reads(n int) int {
+	if iwarp(t.dev) {
+		return n / 10
+	}
+	return n
+}
+
 func checkShortData(t *trial) {
 	for elements := 1; elements <= min(4, t.attr.MaxSGE); elements++ {
 		for _, noScatter := range []bool{false, true} {
-			s := Stream{Count: 600, Min: 0, Span: 66, Elements: elements, Depth: 64, Reads: true}
+			s := Stream{Count: t.reads(600), Min: 0, Span: 66, Elements: elements, Depth: 64, Reads: true}
 			cfg := s.config()
 			cfg.NoScatter = noScatter
 			t.link(cfg).stream(s, nil)
@@ -185,14 +213,19 @@ func checkSRQLimit(t *trial) {
 		l.farPost(PlainWR{Opcode: verbs.OpSend, Flags: verbs.SendSignaled}, piece{0, 8})
 	}
 	l.received(8)
+	t.wantEvent(events, "8 of 16 receives with limit 10", func(e verbs.AsyncEvent) bool { return e.Type == verbs.AsyncSRQLimitReached && e.SRQ == l.srq })
+}
+
+// wantEvent waits for an asynchronous event.
+func (t *trial) wantEvent(events *verbs.AsyncEvents, after string, wanted func(verbs.AsyncEvent) bool) {
 	ctx, cancel := context.WithTimeout(t.ctx, patience)
 	defer cancel()
 	for {
 		event, err := events.Next(ctx)
 		if err != nil {
-			t.fail("no limit event after 8 of 16 receives with limit 10: %v", err)
+			t.fail("no event after %s: %v", after, err)
 		}
-		if event.Type == verbs.AsyncSRQLimitReached && event.SRQ == l.srq {
+		if wanted(event) {
 			return
 		}
 		t.note("other event: %v", event)

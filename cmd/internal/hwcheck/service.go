@@ -27,6 +27,7 @@ type service struct {
 	ends     []*farEnd
 	recorded *verbs.Device // open while its operations are recorded
 	recorder *mlx5dv.Recorder
+	frames   *frameSocket
 }
 
 // farEnd is an end with its listener for the connection manager.
@@ -59,6 +60,9 @@ func (s *service) serve(conn io.ReadWriteCloser) {
 	}
 	if s.recorded != nil {
 		s.recorded.Close()
+	}
+	if s.frames != nil {
+		s.frames.close()
 	}
 }
 

@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build !linux
+
+package hwcheck
+
+// hostChecks use Linux. Other systems have no RDMA devices that the library supports.
+var hostChecks []Check
+
+// frameSocket does not exist on other systems.
+type frameSocket struct{}
+
+func (*frameSocket) close() error { return nil }

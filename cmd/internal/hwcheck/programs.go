@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package hwcheck
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"time"
+)
+
+// ours returns the path of a program of this project, which is next to this one.
+func ours(name string) (string, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return "", err
+	}
+	return exec.LookPath(filepath.Join(filepath.Dir(self), name))
+}
+
+// installed returns the path of a program of others in PATH.
+func installed(name string) (string, error) {
+	path, err := exec.LookPath(name)
+	if err != nil {
+		return "", err
+	}
+	if own, err := ours(name); err == nil && sameFile(own, path) {
+		return "", errors.New(name + " in PATH is a program of this project")
+	}
+	return path, nil
+}
+
+func sameFile(a, b string) bool {
+	x, err := os.Stat(a)
+	if err != nil {
+		return false
+	}
+	y, err := os.Stat(b)
+	return err == nil && os.SameFile(x, y)
+}
+
+// runPair runs a server, and a client until it succeeds or ctx ends, because servers do not show when they are ready.
+// It returns the output of the client.
+func runPair(ctx context.Context, server, client []string) ([]byte, error) {
+	serving := exec.CommandContext(ctx, server[0], server[1:]...)
+	var said bytes.Buffer
+	serving.Stdout, serving.Stderr = &said, &said
+	if err := serving.Start(); err != nil {
+		return nil, err
+	}
+	gone := make(chan struct{})
+	go func() {
+		serving.Wait()
+		close(gone)
+	}()
+	end := func() {
+		serving.Process.Kill()
+		<-gone
+	}
+	defer end()
+	for {
+		select {
+		case <-time.After(300 * time.Millisecond):
+		case <-gone:
+			return nil, fmt.Errorf("the server %s has ended: %s", filepath.Base(server[0]), last(said.Bytes()))
+		}
+		out, err := exec.CommandContext(ctx, client[0], client[1:]...).CombinedOutput()
+		if err == nil {
+			return out, nil
+		}
+		if ctx.Err() != nil {
+			end()
+			return nil, fmt.Errorf("%s: %w: %s; server: %s", filepath.Base(client[0]), err, last(out), last(said.Bytes()))
+		}
+	}
+}
+
+// last returns the end of an output.
+func last(out []byte) []byte {
+	out = bytes.TrimSpace(out)
+	return out[max(0, len(out)-200):]
+}

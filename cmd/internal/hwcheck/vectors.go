@@ -1,0 +1,259 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package hwcheck
+
+import (
+	"bytes"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"purerdma/verbs"
+)
+
+// recordChecks record what a ConnectX does. The archive has their recordings.
+var recordChecks = []Check{
+	{ID: "vectors", Title: "a scenario of all operations, recorded", needs: needsConnectX, do: checkVectors},
+	{ID: "data-in-completions", Title: "which messages the device puts into completions", needs: needsConnectX, do: checkScatterFormats},
+	{
+		ID: "no-data-in-completions", Title: "no data in completions with MLX5_SCATTER_TO_CQE=0", needs: needsConnectX, do: checkNoScatter,
+		Env: map[string]string{"MLX5_SCATTER_TO_CQE": "0"},
+	},
+}
+
+// vectorSizes are the sizes of the messages in recordings.
+var vectorSizes = []int{0, 1, 31, 32, 33, 63, 64, 65, 300, 5000}
+
+func checkVectors(t *trial) {
+	t.record()
+	types := []verbs.QPType{verbs.RC}
+	if t.features.UC {
+		types = append(types, verbs.UC)
+	}
+	for _, typ := range types {
+		l := t.link(Config{Type: typ, Cap: verbs.QPCap{SendSGE: 2, RecvSGE: 2, Inline: 64}})
+		for i, size := range vectorSizes {
+			sendOne(l, i, size)
+			sendInline(l, i, min(size, 64))
+			if t.features.Immediate {
+				writeImmediate(l, i, size)
+			}
+		}
+		if typ == verbs.RC {
+			l.connectedVectors()
+		}
+		t.must("move the QP to ERR", l.qp.Modify(&verbs.QPAttr{State: verbs.QPErr}, verbs.QPAttrState))
+	}
+	// A failed request, the flush behind it, and receives that are flushed.
+	l := t.link(Config{})
+	for i := range 3 {
+		t.must("post a receive", l.recv(uint64(i), []piece{{0, 8}}))
+	}
+	wr := l.write(piece{0, 8}, 0)
+	wr.RKey ^= 0xffff00
+	l.post(signaled(wr), signaled(l.write(piece{0, 8}, 0)))
+	if wcs := l.sends(2); wcs[0].Status != verbs.WCRemAccessErr || wcs[1].Status != verbs.WCWRFlushErr {
+		t.fail("WRITE with an unknown key, and a request behind it: %v and %v", wcs[0].Status, wcs[1].Status)
+	}
+	_, err := wait(t.ctx, l.recvCQ, 3)
+	t.must("wait for flushed receives", err)
+	r := t.recording()
+	t.note("%d lists of sends, %d lists of receives, %d completions, %d of them invalid", r.count["send"], r.count["recv"], r.count["poll"], r.invalid)
+	if r.lost > 0 || r.invalid > 0 || r.count["send"] == 0 || r.count["poll"] < r.count["send"] {
+		t.fail("the recording has lost %d operations, and has %d invalid completions", r.lost, r.invalid)
+	}
+}
+
+// sendInline sends inline data.
+func sendInline(l *link, seed, size int) {
+	l.farRecv(uint64(seed), piece{margin, size})
+	l.store(0, guards(size+2*margin))
+	l.send(verbs.SendWR{ID: uint64(seed), Opcode: verbs.OpSend, Flags: verbs.SendSolicited, InlineData: pattern(seed, size)})
+	l.farReceived(1)
+	l.arrived(fmt.Sprintf("inline SEND of %d bytes", size), seed, size)
+}
+
+// writeImmediate writes data with immediate data.
+func writeImmediate(l *link, seed, size int) {
+	l.farRecv(uint64(seed))
+	l.store(0, guards(size+2*margin))
+	fillPattern(l.mr.Bytes()[:size], seed)
+	wr := l.write(piece{0, size}, margin)
+	wr.Opcode, wr.ImmData = verbs.OpWriteImm, uint32(seed)
+	l.send(wr)
+	if wc := l.farReceived(1)[0]; wc.ImmData != uint32(seed) {
+		l.t.fail("WRITE with immediate data %d: completion %+v", seed, wc)
+	}
+	l.arrived(fmt.Sprintf("WRITE with immediate of %d bytes", size), seed, size)
+}
+
+// connectedVectors executes the operations that need a reliable connection.
+func (l *link) connectedVectors() {
+	near := l.mr.Bytes()
+	const to = 32 << 10
+	for i, size := range vectorSizes {
+		fillPattern(near[:size], i)
+		clear(near[to:][:size])
+		fenced := signaled(l.write(piece{0, size}, to))
+		fenced.Flags |= verbs.SendFence
+		// One list has one doorbell, and one request without a completion.
+		l.post(l.write(piece{0, size}, 0), signaled(l.read(piece{to, size}, 0)), fenced)
+		l.succeeded("list of requests", l.sends(2))
+		l.same(fmt.Sprintf("READ of %d bytes", size), near[to:][:size], near[:size])
+	}
+	if l.t.features.Atomics {
+		for _, op := range []verbs.SendOpcode{verbs.OpFetchAdd, verbs.OpCompareSwap} {
+			l.send(verbs.SendWR{Opcode: op, CompareAdd: 1, Swap: 2, SGList: l.elements([]piece{{8, 8}}), RemoteAddr: l.memory.Addr, RKey: l.memory.RKey})
+		}
+	}
+}
+
+// scatterConfig is the configuration of ends whose messages may be in completions.
+var scatterConfig = Config{SignalAll: true, Cap: verbs.QPCap{SendSGE: 2, RecvSGE: 2}}
+
+// shortMessages sends and reads messages of all sizes that may be in completions.
+func (t *trial) shortMessages(cfg Config) {
+	l := t.link(cfg)
+	near := l.mr.Bytes()
+	for size := range 67 {
+		sendOne(l, size, size)
+		l.store(0, pattern(size, size))
+		clear(near[:size])
+		l.send(l.read(piece{0, size}, 0))
+		l.same(fmt.Sprintf("READ of %d bytes", size), near[:size], pattern(size, size))
+	}
+	if t.features.Atomics {
+		l.send(verbs.SendWR{Opcode: verbs.OpFetchAdd, CompareAdd: 1, SGList: l.elements([]piece{{8, 8}}), RemoteAddr: l.memory.Addr, RKey: l.memory.RKey})
+	}
+}
+
+func checkScatterFormats(t *trial) {
+	t.record()
+	t.shortMessages(scatterConfig)
+	for _, line := range t.recording().formats() {
+		t.note("%s", line)
+	}
+}
+
+func checkNoScatter(t *trial) {
+	t.record()
+	t.shortMessages(scatterConfig)
+	for _, c := range t.recording().completions {
+		if c.inside {
+			t.fail("a completion of opcode %d has %d bytes of data", c.opcode, c.size)
+		}
+	}
+}
+
+// recording holds the parts of a recording that checks need.
+type recording struct {
+	count       map[string]int // lines by type
+	lost        int            // operations
+	invalid     int            // completions
+	completions []recordedCompletion
+}
+
+// recordedCompletion is a successful completion.
+type recordedCompletion struct {
+	opcode verbs.WCOpcode
+	size   uint32
+	inside bool // the data is in the completion
+}
+
+// recording returns the recording of the near end, and of a far end in this process.
+func (t *trial) recording() *recording {
+	var b bytes.Buffer
+	_, err := t.target.recorder.Load().WriteTo(&b)
+	t.must("write the recording", err)
+	r, err := parseRecording(b.String())
+	t.must("read the recording", err)
+	return r
+}
+
+// parseRecording parses a recording, which README.md of test/oracle describes.
+func parseRecording(text string) (*recording, error) {
+	r := &recording{count: map[string]int{}}
+	for line := range strings.Lines(text) {
+		var l struct {
+			T    string
+			Lost int
+			N    int
+			CQEs []struct{ Bytes string }
+			WCs  []struct {
+				Status  verbs.WCStatus
+				Opcode  verbs.WCOpcode
+				ByteLen uint32 `json:"byte_len"`
+			}
+		}
+		if err := json.Unmarshal([]byte(line), &l); err != nil {
+			return nil, fmt.Errorf("line %q: %w", strings.TrimSpace(line[:min(len(line), 80)]), err)
+		}
+		r.count[l.T]++
+		r.lost += l.Lost
+		if l.T != "poll" {
+			continue
+		}
+		if l.N == 0 {
+			r.invalid++
+		}
+		if len(l.WCs) != 1 || len(l.CQEs) != 1 || l.WCs[0].Status != verbs.WCSuccess {
+			continue
+		}
+		cqe, err := hex.DecodeString(l.CQEs[0].Bytes)
+		if err != nil || len(cqe) < 64 {
+			return nil, fmt.Errorf("completion %q is no completion of a ConnectX", l.CQEs[0].Bytes)
+		}
+		// Bits 2 and 3 of the last byte are the format. 0 is without data, 3 is compressed.
+		format := cqe[len(cqe)-1] >> 2 & 3
+		r.completions = append(r.completions, recordedCompletion{l.WCs[0].Opcode, l.WCs[0].ByteLen, format == 1 || format == 2})
+	}
+	return r, nil
+}
+
+// opcodeNames has the names of the operations whose data can be in a completion.
+var opcodeNames = map[verbs.WCOpcode]string{
+	verbs.WCRecv: "receives", verbs.WCRead: "READs", verbs.WCFetchAdd: "fetch and add", verbs.WCCompareSwap: "compare and swap",
+}
+
+// formats describes the sizes whose data is in completions, by operation.
+func (r *recording) formats() []string {
+	var lines []string
+	for op, name := range opcodeNames {
+		sizes := map[bool][]uint32{}
+		for _, c := range r.completions {
+			if c.opcode == op {
+				sizes[c.inside] = append(sizes[c.inside], c.size)
+			}
+		}
+		for inside, list := range sizes {
+			where := "in memory"
+			if inside {
+				where = "in the completion"
+			}
+			lines = append(lines, fmt.Sprintf("%s %s: %s bytes", name, where, ranges(list)))
+		}
+	}
+	slices.Sort(lines)
+	return lines
+}
+
+// ranges returns a list of numbers as ranges.
+func ranges(list []uint32) string {
+	slices.Sort(list)
+	list = slices.Compact(list)
+	var parts []string
+	for len(list) > 0 {
+		n := 1
+		for n < len(list) && list[n] == list[n-1]+1 {
+			n++
+		}
+		part := fmt.Sprint(list[0])
+		if n > 1 {
+			part += fmt.Sprintf("-%d", list[n-1])
+		}
+		parts, list = append(parts, part), list[n:]
+	}
+	return strings.Join(parts, ", ")
+}
