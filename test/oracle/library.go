@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"purerdma/test/microvm/apt"
@@ -119,26 +120,51 @@ func (l *library) build(ctx context.Context, src string) error {
 	if err != nil {
 		return err
 	}
+	major, _, _ := strings.Cut(l.version, ".")
 	// Without these two options Debian's gcc searches the machine's own libraries before the libraries of a root
 	// in another directory.
 	lib := filepath.Join(l.root, libs)
-	common := []string{"--sysroot=" + l.root, "-B" + lib, "-L" + lib, "-DPABI=" + pabi, "-O1", "-g", "-std=gnu17", "-Wall", "-Wextra", "-Werror"}
-	for _, t := range []struct {
-		out  string
-		args []string
-	}{
-		{"libfakeuv.so", []string{"-fPIC", "-shared", "shim.c", "log.c", "kernel.c", "kernel_mlx5.c", "kernel_sw.c", "-ldl"}},
-		{"mlx5", []string{"mlx5.c", "mlx5_rig.c", "mlx5_cqe.c", "mlx5_rc.c", "mlx5_lists.c", "mlx5_types.c", "mlx5_srq.c", "mlx5_dc.c", "mlx5_cqs.c", "mlx5_ece.c",
-			"rig.c", "print.c", "out.c", "trace.c", "-lmlx5", "-libverbs", "-ldl"}},
-		{"sw", []string{"sw.c", "sw_scenarios.c", "rig.c", "print.c", "out.c", "-libverbs", "-ldl"}},
-	} {
-		cmd := exec.CommandContext(ctx, gcc, append(append(common, "-o", filepath.Join(l.bin, t.out)), t.args...)...)
+	common := []string{"--sysroot=" + l.root, "-B" + lib, "-L" + lib, "-DPABI=" + pabi, "-DRDMA_CORE=" + major, "-O1", "-g", "-std=gnu17", "-Wall", "-Wextra", "-Werror"}
+	gccRun := func(name string, args ...[]string) error {
+		cmd := exec.CommandContext(ctx, gcc, slices.Concat(append([][]string{common, {"-o", filepath.Join(l.bin, name)}}, args...)...)...)
 		cmd.Dir = src
 		if out, err := cmd.CombinedOutput(); err != nil {
-			return fmt.Errorf("gcc, %s for rdma-core %s: %w\n%s", t.out, l.version, err, out)
+			return fmt.Errorf("gcc, %s for rdma-core %s: %w\n%s", name, l.version, err, out)
+		}
+		return nil
+	}
+	if err := gccRun(fakeKernel, []string{"-fPIC", "-shared", "shim.c", "log.c"}, sources(src, "kernel"), []string{"-ldl"}); err != nil {
+		return err
+	}
+	built := map[string]bool{}
+	for _, p := range plans {
+		if built[p.dumper] {
+			continue
+		}
+		built[p.dumper] = true
+		if err := gccRun(p.dumper, sources(src, p.dumper), rig, p.libs, []string{"-libverbs", "-ldl"}); err != nil {
+			return err
 		}
 	}
 	return nil
+}
+
+// fakeKernel is the library with the fake kernel.
+const fakeKernel = "libfakeuv.so"
+
+// rig lists the sources that all dumpers share.
+var rig = []string{"main.c", "rig.c", "pages.c", "print.c", "out.c", "trace.c"}
+
+// sources lists the files NAME.c and NAME_*.c.
+func sources(src, name string) []string {
+	files, err := filepath.Glob(filepath.Join(src, name+"_*.c"))
+	if err != nil {
+		panic(err) // the pattern is constant
+	}
+	for i := range files {
+		files[i] = filepath.Base(files[i])
+	}
+	return append(files, name+".c")
 }
 
 // run runs one scenario and returns its records.
@@ -151,26 +177,30 @@ func (l *library) run(ctx context.Context, p plan, r process, seed uint64, n int
 	if err := p.writeSysfs(sysfs); err != nil {
 		return nil, err
 	}
-	dumper := p.driver
-	if dumper != "mlx5" {
-		dumper = "sw"
-	}
-	file, _, err := l.provider(p.driver)
+	env, err := l.environment(p, sysfs)
 	if err != nil {
 		return nil, err
 	}
 	lib := filepath.Join(l.root, libs)
-	cmd := exec.CommandContext(ctx, filepath.Join(lib, "ld-linux-x86-64.so.2"), "--library-path", lib, "--preload", filepath.Join(l.bin, "libfakeuv.so"),
-		filepath.Join(l.bin, dumper), r.scenario, fmt.Sprint(seed), fmt.Sprint(n))
-	// The environment must not affect the vectors.
-	cmd.Env = append([]string{"LC_ALL=C", "SYSFS_PATH=" + sysfs, "FAKEUV_DRIVER=" + p.driver,
-		"FAKEUV_PROVIDER=" + file}, r.env...)
+	cmd := exec.CommandContext(ctx, filepath.Join(lib, "ld-linux-x86-64.so.2"), "--library-path", lib, "--preload", filepath.Join(l.bin, fakeKernel),
+		filepath.Join(l.bin, p.dumper), r.scenario, fmt.Sprint(seed), fmt.Sprint(n))
+	cmd.Env = append(env, r.env...)
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	if err := cmd.Run(); err != nil {
 		return nil, fmt.Errorf("rdma-core %s, %s %s %v: %w: %s", l.version, p.driver, r.scenario, r.env, err, tail(stderr.String()))
 	}
 	return stdout.Bytes(), nil
+}
+
+// environment returns the whole environment of a program, so that the machine's environment does not affect it.
+func (l *library) environment(p plan, sysfs string) ([]string, error) {
+	env := []string{"LC_ALL=C", "SYSFS_PATH=" + sysfs, "FAKEUV_DRIVER=" + p.driver}
+	if len(p.libs) > 0 {
+		return env, nil // the program is linked with its provider
+	}
+	file, _, err := l.provider(p.driver)
+	return append(env, "FAKEUV_PROVIDER="+file), err
 }
 
 // tail returns the end of a process's error output, because libmlx5 dumps every completion with an error.
@@ -196,8 +226,8 @@ func (p plan) writeSysfs(dir string) error {
 		files[fmt.Sprintf("%sports/1/gids/%d", dev, i)] = "0000:0000:0000:0000:0000:ffff:0a00:0001"
 		files[fmt.Sprintf("%sports/1/gid_attrs/types/%d", dev, i)] = []string{"", "IB/RoCE v1", "RoCE v2", "RoCE v2"}[i]
 	}
-	if p.driver == "mlx5" {
-		files[dev+"device/modalias"] = "pci:v000015B3d00001019sv000015B3sd00000008bc02sc00i00"
+	if p.modalias != "" {
+		files[dev+"device/modalias"] = p.modalias
 	}
 	for name, text := range files {
 		file := filepath.Join(dir, name)

@@ -39,7 +39,7 @@ const (
 )
 
 func main() {
-	driver := flag.String("driver", "", "only the vectors of this driver: mlx5, rxe or siw")
+	driver := flag.String("driver", "", "only the vectors of this driver: "+drivers())
 	release := flag.String("release", "", "only the vectors of this Debian release's rdma-core")
 	seed := flag.Uint64("seed", committedSeed, "seed of the random lists")
 	n := flag.Int("n", 0, "number of random lists, or 0 for the number in the committed files")

@@ -4,13 +4,18 @@
 
 package main
 
-// A plan lists the processes that make the vectors of a driver, in order.
+import "strings"
+
+// A plan describes a driver. It lists the processes that make the driver's vectors, in order.
 type plan struct {
-	driver string
-	device string // name of the device
-	node   string // node type of the device in sysfs
-	abi    string // version of the kernel driver's ABI
-	runs   []process
+	driver   string // The fake kernel's part is the file c/kernel_*.c that defines fakeuv_DRIVER.
+	device   string // name of the device
+	node     string // node type of the device in sysfs
+	abi      string // version of the kernel driver's ABI
+	modalias string // of a PCI device, by which libibverbs finds the provider
+	dumper   string // program of the files c/DUMPER.c and c/DUMPER_*.c
+	libs     []string
+	runs     []process
 }
 
 // A process runs one scenario of a dumper.
@@ -20,7 +25,7 @@ type process struct {
 }
 
 var plans = []plan{
-	{"mlx5", "mlx5_0", "1: CA", "1", []process{
+	{"mlx5", "mlx5_0", "1: CA", "1", "pci:v000015B3d00001019sv000015B3sd00000008bc02sc00i00", "mlx5", []string{"-lmlx5"}, []process{
 		{scenario: "rc"},
 		{"rc", []string{"FAKEUV_UAR=legacy"}},
 		{"rc", []string{"FAKEUV_BF=0"}},
@@ -49,10 +54,19 @@ var plans = []plan{
 		{"cqs", []string{"MLX5_CQE_SIZE=128"}},
 		{scenario: "random"},
 	}},
-	{"rxe", "rxe0", "1: CA", "2", []process{
+	{"rxe", "rxe0", "1: CA", "2", "", "sw", nil, []process{
 		{scenario: "fixed"}, {scenario: "ud"}, {scenario: "srq"}, {scenario: "mw"}, {scenario: "random"},
 	}},
-	{"siw", "siw0", "4: RNIC", "1", []process{
+	{"siw", "siw0", "4: RNIC", "1", "", "sw", nil, []process{
 		{scenario: "fixed"}, {scenario: "srq"}, {scenario: "random"},
 	}},
+}
+
+// drivers lists the names of the drivers.
+func drivers() string {
+	var names []string
+	for _, p := range plans {
+		names = append(names, p.driver)
+	}
+	return strings.Join(names, ", ")
 }

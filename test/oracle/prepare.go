@@ -7,8 +7,10 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 )
 
 // prepared has the parameters for compiling another program for rdma-core, and for running it on the fake kernel. A
@@ -35,20 +37,23 @@ func prepare(ctx context.Context, root, dir string, o options) error {
 	if err := lib.build(ctx, filepath.Join(root, "test/oracle/c")); err != nil {
 		return err
 	}
-	for _, p := range plans {
-		if p.driver != o.driver {
-			continue
-		}
-		if err := p.writeSysfs(dir); err != nil {
-			return err
-		}
+	i := slices.IndexFunc(plans, func(p plan) bool { return p.driver == o.driver })
+	if i < 0 {
+		return fmt.Errorf("no driver %q", o.driver)
+	}
+	if err := plans[i].writeSysfs(dir); err != nil {
+		return err
+	}
+	env, err := lib.environment(plans[i], dir)
+	if err != nil {
+		return err
 	}
 	libs := filepath.Join(lib.root, libs)
 	return json.NewEncoder(os.Stdout).Encode(prepared{
 		Version: lib.version,
 		CFlags:  []string{"--sysroot=" + lib.root, "-B" + libs, "-L" + libs},
-		Env:     []string{"LC_ALL=C", "SYSFS_PATH=" + dir, "FAKEUV_DRIVER=" + o.driver},
+		Env:     env,
 		Run: []string{filepath.Join(libs, "ld-linux-x86-64.so.2"), "--library-path", libs,
-			"--preload", filepath.Join(lib.bin, "libfakeuv.so")},
+			"--preload", filepath.Join(lib.bin, fakeKernel)},
 	})
 }

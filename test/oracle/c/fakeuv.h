@@ -11,8 +11,6 @@
 
 enum { MAX_OBJECTS = 64 };
 
-enum driver { MLX5, RXE, SIW };
-
 /* The parameters of a CQ from the provider, or its memory from the kernel. */
 struct fake_cq {
 	uint32_t handle, cqn, cqe, cqe_size;
@@ -42,7 +40,7 @@ struct fake_map {
 };
 
 struct fake_state {
-	enum driver driver;
+	const char *driver; /* name */
 	struct fake_cq cq[MAX_OBJECTS];
 	struct fake_qp qp[MAX_OBJECTS];
 	struct fake_srq srq[MAX_OBJECTS];

@@ -219,7 +219,7 @@ static int create_qp(struct call *c)
 	get(c, UVERBS_ATTR_CREATE_QP_CAP, &cap, sizeof(cap));
 	get(c, UVERBS_ATTR_CREATE_QP_TYPE, &type, sizeof(type));
 	q->handle = new_handle();
-	q->qpn = (fakeuv.driver == MLX5 ? 0x0abc01 : 17) + fakeuv.nqp++;
+	q->qpn = ops->first_qpn + fakeuv.nqp++;
 	ops->create_qp(c, q, &cap, type);
 	put(c, UVERBS_ATTR_CREATE_QP_RESP_CAP, &cap, sizeof(cap));
 	put(c, UVERBS_ATTR_CREATE_QP_RESP_QP_NUM, &q->qpn, sizeof(q->qpn));

@@ -4,6 +4,8 @@
 #ifndef KERNEL_H
 #define KERNEL_H
 
+#include <stdbool.h>
+
 #include <rdma/ib_user_ioctl_verbs.h>
 #include <rdma/ib_user_ioctl_cmds.h>
 #include <rdma/ib_user_verbs.h>
@@ -50,9 +52,12 @@ void answer(void *dst, size_t room, const void *src, size_t n);
 int run_ioctl(struct call *c);
 int run_write(struct write_cmd *w);
 
-/* The driver's part of the commands that differ. It may change the QP's cap, which
- * is the response. */
+/* A driver: its numbers, and its part of the commands that differ. It may change the QP's
+ * cap, which is the response. The file kernel_NAME.c of a driver defines fakeuv_NAME. */
 struct driver_ops {
+	uint32_t first_qpn;
+	size_t mapped_head; /* bytes at the start of each mapping that the kernel has written */
+	bool any_device;    /* the provider finds its devices by netlink only */
 	void (*get_context)(struct call *c);
 	void (*query_device)(struct write_cmd *w);
 	void (*alloc_pd)(struct write_cmd *w);
@@ -66,7 +71,6 @@ struct driver_ops {
 	int (*own_object)(struct call *c); /* EPROTONOSUPPORT without such a command */
 	void *(*own_mmap)(uint64_t offset, size_t len);
 };
-extern const struct driver_ops mlx5_ops, rxe_ops, siw_ops;
 extern const struct driver_ops *ops;
 
 #endif

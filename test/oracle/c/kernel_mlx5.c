@@ -181,7 +181,8 @@ static void *own_mmap(uint64_t offset, size_t len)
 	return give_memory(len, &unused);
 }
 
-const struct driver_ops mlx5_ops = {
+const struct driver_ops fakeuv_mlx5 = {
+	.first_qpn = 0x0abc01,
 	.get_context = get_context,
 	.query_device = query_device,
 	.alloc_pd = alloc_pd,

@@ -74,7 +74,9 @@ static void rxe_create_ah(struct write_cmd *w)
 	answer(w->drv_out, w->drv_out_len, &r, sizeof(r));
 }
 
-const struct driver_ops rxe_ops = {
+const struct driver_ops fakeuv_rxe = {
+	.first_qpn = 17,
+	.mapped_head = 8, /* the kernel's part of the header */
 	.create_ah = rxe_create_ah,
 	.create_cq = rxe_create_cq,
 	.create_qp = rxe_create_qp,
@@ -136,7 +138,9 @@ static void siw_create_srq(struct call *c, struct fake_srq *q, uint32_t *wr, uin
 	put(c, UVERBS_ATTR_UHW_OUT, &r, sizeof(r));
 }
 
-const struct driver_ops siw_ops = {
+const struct driver_ops fakeuv_siw = {
+	.first_qpn = 17,
+	.any_device = true,
 	.get_context = siw_get_context,
 	.reg_mr = siw_reg_mr,
 	.create_cq = siw_create_cq,

@@ -110,9 +110,9 @@ void log_write(uint32_t num, int rc, const void *buf, size_t n)
 void log_map(uint64_t offset, size_t len, const void *at)
 {
 	log_text("{\"mmap\":%llu,\"len\":%zu", (unsigned long long)offset, len);
-	if (fakeuv.driver == RXE) { /* the kernel's part of the header */
+	if (ops->mapped_head) {
 		log_text(",\"bytes\":\"");
-		log_bytes(at, 8);
+		log_bytes(at, ops->mapped_head);
 		log_text("\"");
 	}
 	log_text("},");

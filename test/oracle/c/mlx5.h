@@ -33,7 +33,6 @@ int send(const char *name, struct qp *q, struct ibv_send_wr *list, const char *a
  * pages. see_stores prints these stores. */
 void watch(struct qp *q);
 void see_stores(struct qp *q);
-void print_uar(void);
 int recv(const char *name, struct qp *q, struct ibv_recv_wr *list);
 int srq_recv(const char *name, struct srq *s, struct ibv_recv_wr *list);
 void srq_reposted(struct srq *s);
@@ -75,11 +74,5 @@ void done(struct qp *q);
 void many(const char *name, struct qp *q, uint64_t count, int list, struct ibv_send_wr *wr, int mlx_opcode);
 /* many_receives is many for receives of an SRQ that one queue pair takes. */
 void many_receives(const char *name, struct srq *s, struct qp *q, uint64_t count, int list, struct ibv_recv_wr *wr);
-
-/* trace.c: every store to the UAR pages and the doorbell record, in order. */
-extern bool tracing;
-void trace_begin(struct qp *q);
-void trace_end(void);
-void trace_print(void);
 
 #endif

@@ -287,14 +287,13 @@ void arm(struct cq *c, int solicited)
 {
 	uint32_t *db = (uint32_t *)c->k->db;
 
-	for (int i = 0; i < fake->nmap; i++)
-		memset(fake->map[i].addr, UAR_POISON, fake->map[i].len);
+	poison_pages();
 	ibv_req_notify_cq(c->ibv, solicited);
 	rec("arm", NULL);
 	out_str("cq", c->id);
 	out_num("solicited", solicited);
 	out_num("ci", be32toh(db[0]));
 	out_num("arm", be32toh(db[1]));
-	print_uar();
+	print_pages();
 	rec_end();
 }

@@ -201,36 +201,9 @@ void watch(struct qp *q)
 
 	for (uint32_t i = 0; i < free; i++)
 		memset(q->sq + (q->sq_pos + i) % q->sq_slots * 64, POISON, 64);
-	for (int i = 0; i < fake->nmap; i++)
-		memset(fake->map[i].addr, UAR_POISON, fake->map[i].len);
+	poison_pages();
 	if (tracing)
-		trace_begin(q);
-}
-
-/* print_uar prints the writes to the UAR pages, from the first to the last
- * 8 bytes of each that are not poison. */
-void print_uar(void)
-{
-	out_open("uar", '[');
-	for (int i = 0; i < fake->nmap; i++) {
-		const struct fake_map *m = &fake->map[i];
-		uint32_t lo = m->len, hi = 0;
-
-		for (uint32_t k = 0; k < m->len; k++)
-			if (m->addr[k] != UAR_POISON) {
-				if (k < lo)
-					lo = k & ~7u;
-				hi = (k & ~7u) + 8;
-			}
-		if (!hi)
-			continue;
-		out_open(NULL, '{');
-		out_u64("mmap", m->offset);
-		out_num("at", lo);
-		out_hex("bytes", m->addr + lo, hi - lo);
-		out_close('}');
-	}
-	out_close(']');
+		trace_begin(q->k->db, 4);
 }
 
 void see_stores(struct qp *q)
@@ -251,7 +224,7 @@ void see_stores(struct qp *q)
 	if (tracing)
 		trace_print();
 	else
-		print_uar();
+		print_pages();
 }
 
 int send(const char *name, struct qp *q, struct ibv_send_wr *list, const char *ah)

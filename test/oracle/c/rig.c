@@ -77,8 +77,14 @@ static void print_env(const char *key)
 
 void open_device(const char *name)
 {
+	const char *provider = getenv("FAKEUV_PROVIDER");
 	struct ibv_device **list;
 
+	/* A dumper that calls functions of its provider is linked with it. */
+	if (provider && !dlopen(provider, RTLD_NOW)) {
+		fprintf(stderr, "dlopen: %s\n", dlerror());
+		exit(1);
+	}
 	fake = dlsym(RTLD_DEFAULT, "fakeuv");
 	if (!fake)
 		DIE("libfakeuv.so is not preloaded");
@@ -126,9 +132,14 @@ static int ncq, nsrq;
 
 struct cq *make_cq(int cqe)
 {
+	return make_cq_on(NULL, cqe);
+}
+
+struct cq *make_cq_on(struct ibv_comp_channel *channel, int cqe)
+{
 	struct cq *c = calloc(1, sizeof(*c));
 
-	c->ibv = ibv_create_cq(ctx, cqe, NULL, NULL, 0);
+	c->ibv = ibv_create_cq(ctx, cqe, NULL, channel, 0);
 	rec("cq", NULL);
 	out_str("id", named(c->id, "cq", &ncq));
 	out_num("cqe", cqe);

@@ -70,12 +70,22 @@ struct qp {
 	struct ring sq_ring, rq_ring; /* rxe, siw */
 };
 
+/* The scenarios of a dumper, ended by one without a name. Each runs in its own process,
+ * because the environment configures the library and the fake kernel. */
+struct scenario {
+	const char *name;
+	void (*run)(void);
+};
+extern const struct scenario scenarios[];
+extern int nrandom; /* number of random lists */
+
 /* A session. */
 void open_device(const char *name);
 void reset_data(void);
 const char *named(char *id, const char *kind, int *count);
 
 struct cq *make_cq(int cqe);
+struct cq *make_cq_on(struct ibv_comp_channel *channel, int cqe);
 struct qp *make_qp(enum ibv_qp_type type, struct cq *scq, struct cq *rcq, struct srq *srq, struct ibv_qp_cap cap, bool sig_all);
 struct srq *make_srq(int wr, int sge);
 struct ibv_ah *make_ah(const char *id, struct ibv_ah_attr *attr);
@@ -93,6 +103,18 @@ void print_wc(const struct ibv_wc *wc);
 /* bad_index returns the index of the bad request, or -1. */
 int bad_send(const struct ibv_send_wr *list, const struct ibv_send_wr *bad);
 int bad_recv(const struct ibv_recv_wr *list, const struct ibv_recv_wr *bad);
+
+/* poison_pages fills the pages of doorbell registers. print_pages prints the writes to them,
+ * from the first to the last 8 bytes of each page that are not poison. */
+void poison_pages(void);
+void print_pages(void);
+
+/* The trace has every store to the pages of registers and to the doorbell record, in order.
+ * Stores to the record have a constant width. */
+extern bool tracing;
+void trace_begin(uint64_t record, uint32_t width);
+void trace_end(void);
+void trace_print(void);
 
 /* Pieces that scenarios share. */
 struct ibv_send_wr work(int opcode, int flags, struct ibv_sge *s, int n);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* The scenarios of the dumper. Each runs in its own process, because the
- * environment says how the library and the fake kernel are set up. */
+/* The scenarios of libmlx5. */
 #ifndef SCENARIO_H
 #define SCENARIO_H
 
@@ -25,8 +24,6 @@ void cqs(void);
 void resets(void);
 void faults(void);
 void ece(void);
-
-extern int nrandom; /* number of random lists */
 
 /* Pieces that scenarios share. */
 extern const int mlx_opcode[];

@@ -3,7 +3,7 @@
 /* Preloaded, this puts a fake /dev/infiniband/uverbs0 before libibverbs. Only the
  * control path is intercepted, the data path of the provider runs as it is.
  *
- *   FAKEUV_DRIVER   mlx5, rxe or siw
+ *   FAKEUV_DRIVER   name of the driver, such as mlx5
  *   FAKEUV_UAR      dyn or legacy (mlx5)
  *   FAKEUV_BFREG    shared: legacy QPs share registers (mlx5)
  *   FAKEUV_BF       0: the device has no BlueFlame (mlx5)
@@ -32,17 +32,23 @@
 #define DEVICE_NODE "/dev/infiniband/uverbs0"
 
 struct fake_state fakeuv;
-const struct driver_ops *ops = &mlx5_ops;
+const struct driver_ops *ops;
 static int device_fd = -1;
 
+/* A provider that a program is linked with may register before this constructor runs. */
 __attribute__((constructor)) static void init(void)
 {
-	const char *d = getenv("FAKEUV_DRIVER");
+	char symbol[64];
 
-	if (d && !strcmp(d, "rxe"))
-		ops = &rxe_ops, fakeuv.driver = RXE;
-	if (d && !strcmp(d, "siw"))
-		ops = &siw_ops, fakeuv.driver = SIW;
+	if (ops)
+		return;
+	fakeuv.driver = getenv("FAKEUV_DRIVER");
+	snprintf(symbol, sizeof(symbol), "fakeuv_%s", fakeuv.driver ? fakeuv.driver : "");
+	ops = dlsym(RTLD_DEFAULT, symbol);
+	if (!ops) {
+		fprintf(stderr, "libfakeuv.so: no driver %s\n", symbol);
+		_exit(2);
+	}
 }
 
 /* ---- attributes ---- */
@@ -294,7 +300,7 @@ int socket(int domain, int type, int protocol)
 	return syscall(SYS_socket, domain, type, protocol);
 }
 
-/* libsiw takes a device by the driver's id in netlink only. This is the start of
+/* Some providers find their devices by the driver's id in netlink only. This is the start of
  * libibverbs' private struct verbs_device_ops, as far as match_device. */
 struct device_ops {
 	const char *name;
@@ -319,13 +325,14 @@ static bool match_any(void *dev)
 
 void REGISTER(const struct device_ops *d)
 {
-	static struct device_ops siw;
+	static struct device_ops own;
 	void (*next)(const void *) = dlvsym(RTLD_NEXT, TEXT(REGISTER), "IBVERBS_PRIVATE_" TEXT(PABI));
 
-	if (fakeuv.driver == SIW && !strcmp(d->name, "siw")) {
-		siw = *d;
-		siw.match_device = match_any;
-		d = &siw;
+	init();
+	if (ops->any_device && !strcmp(d->name, fakeuv.driver)) {
+		own = *d;
+		own.match_device = match_any;
+		d = &own;
 	}
 	next(d);
 }

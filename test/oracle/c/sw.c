@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* sw SCENARIO SEED N: runs librxe or libsiw on the fake device, and prints its
- * use of the queues in the kernel's memory as records. */
+/* Runs librxe or libsiw on the fake device, and prints its use of the queues in the kernel's
+ * memory as records. */
 #define _GNU_SOURCE
-#include <dlfcn.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,7 +11,6 @@
 #include "sw.h"
 
 static int nqp;
-int nrandom;
 
 struct qp *sw_qp(enum ibv_qp_type type, struct cq *scq, struct cq *rcq, struct srq *srq, struct ibv_qp_cap cap, bool sig_all)
 {
@@ -64,7 +62,7 @@ struct ring sw_ring(uint64_t at, uint32_t siw_slot, uint32_t siw_slots)
 {
 	struct rxe_queue_buf *q = (void *)at;
 
-	if (fake->driver == SIW)
+	if (is_siw())
 		return (struct ring){ .slot = (uint8_t *)at, .size = siw_slot, .n = siw_slots };
 	return (struct ring){ .head = q, .slot = q->data, .size = 1u << q->log2_elem_size, .n = q->index_mask + 1 };
 }
@@ -127,7 +125,7 @@ static void take(struct ring *r, uint32_t n)
 /* librxe stores the address of the AH in a datagram's iova. */
 static void forget_address(struct qp *q)
 {
-	for (uint32_t i = 0; i < q->sq_ring.n && fake->driver == RXE && q->ibv->qp_type == IBV_QPT_UD; i++)
+	for (uint32_t i = 0; i < q->sq_ring.n && !is_siw() && q->ibv->qp_type == IBV_QPT_UD; i++)
 		memset(&((struct rxe_send_wqe *)slot(&q->sq_ring, i))->iova, POISON, 8);
 }
 
@@ -199,7 +197,7 @@ int sw_srq_recv(const char *name, struct srq *s, struct ibv_recv_wr *list, uint3
 /* The device adds entries, and they are polled. */
 void sw_poll(const char *name, struct cq *c, const void *entries, uint32_t size, int n, int max)
 {
-	struct rxe_queue_buf *head = fake->driver == RXE ? (void *)c->k->buf : NULL;
+	struct rxe_queue_buf *head = !is_siw() ? (void *)c->k->buf : NULL;
 	static struct ibv_wc wc[MAX_LIST];
 
 	rec("poll", name);
@@ -243,7 +241,7 @@ void sw_arm(struct cq *c, int solicited)
 	rec("arm", NULL);
 	out_str("cq", c->id);
 	out_num("solicited", solicited);
-	if (fake->driver == SIW) {
+	if (is_siw()) {
 		out_num("arm", *(uint32_t *)(c->k->buf + c->k->cqe * sizeof(struct siw_cqe)));
 	} else {
 		out_num("bells", fake->arms - arms);
@@ -253,26 +251,4 @@ void sw_arm(struct cq *c, int solicited)
 	rec_end();
 }
 
-static const struct {
-	const char *name;
-	void (*run)(void);
-} scenarios[] = { { "fixed", fixed }, { "ud", datagrams }, { "srq", shared }, { "mw", windows }, { "random", random_lists } };
-
-int main(int argc, char **argv)
-{
-	if (argc != 4 || !dlopen(getenv("FAKEUV_PROVIDER"), RTLD_NOW)) {
-		fprintf(stderr, "usage: FAKEUV_PROVIDER=librxe-rdmav34.so sw SCENARIO SEED N (%s)\n", dlerror());
-		return 2;
-	}
-	nrandom = atoi(argv[3]);
-	for (unsigned i = 0; i < sizeof(scenarios) / sizeof(*scenarios); i++) {
-		if (strcmp(scenarios[i].name, argv[1]))
-			continue;
-		open_device(argv[1]);
-		start_random(argv[2]);
-		scenarios[i].run();
-		return 0;
-	}
-	fprintf(stderr, "sw: no scenario %s\n", argv[1]);
-	return 2;
-}
+const struct scenario scenarios[] = { { "fixed", fixed }, { "ud", datagrams }, { "srq", shared }, { "mw", windows }, { "random", random_lists }, {} };

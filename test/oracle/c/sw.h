@@ -4,11 +4,18 @@
 #ifndef SW_H
 #define SW_H
 
+#include <string.h>
+
 #include <rdma/rdma_user_rxe.h>
 #include <rdma/siw-abi.h>
 
 #include "out.h"
 #include "rig.h"
+
+static inline bool is_siw(void)
+{
+	return !strcmp(fake->driver, "siw");
+}
 
 struct ring sw_ring(uint64_t at, uint32_t siw_slot, uint32_t siw_slots);
 struct qp *sw_qp(enum ibv_qp_type type, struct cq *scq, struct cq *rcq, struct srq *srq, struct ibv_qp_cap cap, bool sig_all);
@@ -26,7 +33,5 @@ void datagrams(void);
 void shared(void);
 void windows(void);
 void random_lists(void);
-
-extern int nrandom;
 
 #endif

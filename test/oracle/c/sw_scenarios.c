@@ -16,7 +16,7 @@ static const int ops[] = { IBV_WR_SEND, IBV_WR_RDMA_WRITE, IBV_WR_RDMA_READ, IBV
 
 static int nops(void)
 {
-	return fake->driver == SIW ? 4 : 8;
+	return is_siw() ? 4 : 8;
 }
 
 static bool is_atomic(int op)
@@ -29,9 +29,9 @@ static bool can_flag(int op, int flags)
 {
 	if (flags & IBV_SEND_INLINE && (is_atomic(op) || op == IBV_WR_RDMA_READ))
 		return false;
-	if (fake->driver == SIW && op == IBV_WR_RDMA_READ)
+	if (is_siw() && op == IBV_WR_RDMA_READ)
 		return !(flags & IBV_SEND_FENCE) && flags & IBV_SEND_SIGNALED;
-	return !(fake->driver == SIW && op == IBV_WR_SEND_WITH_INV && flags & IBV_SEND_INLINE);
+	return !(is_siw() && op == IBV_WR_SEND_WITH_INV && flags & IBV_SEND_INLINE);
 }
 
 static struct ibv_send_wr sw_work(int op, int flags, struct ibv_sge *s, int n)
@@ -39,7 +39,7 @@ static struct ibv_send_wr sw_work(int op, int flags, struct ibv_sge *s, int n)
 	struct ibv_send_wr w = work(op, flags, s, n);
 
 	/* libsiw takes the key to invalidate from the field of the peer's key. */
-	if (fake->driver == SIW && op == IBV_WR_SEND_WITH_INV)
+	if (is_siw() && op == IBV_WR_SEND_WITH_INV)
 		w.wr.rdma.rkey = w.invalidate_rkey;
 	return w;
 }
@@ -59,7 +59,7 @@ static void opcodes_and_flags(struct qp *q)
 		struct ibv_sge all[7] = { s[0], s[1], s[2], s[3], s[0], s[1], s[2] };
 		struct ibv_send_wr w = sw_work(IBV_WR_SEND, IBV_SEND_SIGNALED, all, n);
 
-		if (fake->driver == SIW && n > 4 && n <= SIW_MAX_SGE)
+		if (is_siw() && n > 4 && n <= SIW_MAX_SGE)
 			continue; /* libsiw does not enforce the requested limits */
 		sw_send("elements", q, &w, NULL, ALL);
 		w = sw_work(IBV_WR_RDMA_WRITE, IBV_SEND_SIGNALED, all, n);
@@ -90,7 +90,7 @@ static void lists(struct qp *q)
 			w[k].next = k + 1 < n ? &w[k + 1] : NULL;
 		}
 		/* An opcode that both refuse. */
-		if (i % 7 == 3 && fake->driver == SIW)
+		if (i % 7 == 3 && is_siw())
 			w[n - 1].opcode = IBV_WR_SEND_WITH_IMM;
 		else if (i % 7 == 3)
 			w[n - 1].num_sge = 9;
@@ -111,7 +111,7 @@ static void receives(struct qp *q, struct srq *s)
 		for (int k = 0; k < n; k++)
 			w[k] = (struct ibv_recv_wr){ .wr_id = 0x5000 + 16 * i + k, .sg_list = e, .num_sge = 1 + (i + k) % 3, .next = k + 1 < n ? &w[k + 1] : NULL };
 		if (i % 11 == 5)
-			w[n - 1].num_sge = fake->driver == RXE ? 4 : 10;
+			w[n - 1].num_sge = !is_siw() ? 4 : 10;
 		if (s)
 			sw_srq_recv("recv", s, w, i % 4 == 3 ? ALL : i % 4);
 		else
@@ -173,7 +173,7 @@ void fixed(void)
 		opcodes_and_flags(q);
 		lists(q);
 		receives(q, NULL);
-		if (fake->driver == RXE)
+		if (!is_siw())
 			rxe_completions(sig ? scq : rcq, q->ibv->qp_num);
 		else
 			siw_completions(sig ? scq : rcq, q->ibv->qp_num);

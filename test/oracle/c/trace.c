@@ -8,8 +8,8 @@
 #include <sys/mman.h>
 #include <ucontext.h>
 
-#include "mlx5.h"
 #include "out.h"
+#include "rig.h"
 
 #define PAGE 4096
 #define TRAP_FLAG 0x100 /* of the x86 flags */
@@ -30,6 +30,7 @@ static struct store {
 static int nstores;
 
 static uintptr_t address, record;
+static uint32_t record_width;
 static uint8_t before[PAGE];
 
 static void protect(int prot)
@@ -80,7 +81,7 @@ static void on_step(int sig, siginfo_t *info, void *context)
 	if (watched[i].mmap)
 		end = off + ((end - off + 7) & ~7u);
 	else
-		end = off + 4;
+		end = off + record_width;
 	s->page = i;
 	s->off = off;
 	s->len = end - off;
@@ -89,7 +90,7 @@ static void on_step(int sig, siginfo_t *info, void *context)
 	protect(PROT_NONE);
 }
 
-void trace_begin(struct qp *q)
+void trace_begin(uint64_t at, uint32_t width)
 {
 	struct sigaction fault = { .sa_sigaction = on_fault, .sa_flags = SA_SIGINFO };
 	struct sigaction step = { .sa_sigaction = on_step, .sa_flags = SA_SIGINFO };
@@ -101,7 +102,8 @@ void trace_begin(struct qp *q)
 		watched[nwatched].page = fake->map[i].addr;
 		watched[nwatched++].mmap = fake->map[i].offset;
 	}
-	record = q->k->db;
+	record = at;
+	record_width = width;
 	watched[nwatched].page = (uint8_t *)(record & ~(uintptr_t)(PAGE - 1));
 	watched[nwatched++].mmap = 0;
 	protect(PROT_NONE);
