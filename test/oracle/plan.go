@@ -60,6 +60,18 @@ var plans = []plan{
 	{"siw", "siw0", "4: RNIC", "1", "", "sw", nil, []process{
 		{scenario: "fixed"}, {scenario: "srq"}, {scenario: "random"},
 	}},
+	{"erdma", "erdma_0", "4: RNIC", "1", "pci:v00001DEDd0000107Fsv00001DEDsd00005008bc02sc00i00", "erdma", nil, []process{
+		{scenario: "operations"},
+		{scenario: "trace"},
+		{scenario: "sizes"},
+		{"sizes", []string{"FAKEUV_SDB=entry"}},
+		{"sizes", []string{"FAKEUV_SDB=shared"}},
+		{scenario: "wrap"},
+		{scenario: "counters"},
+		{scenario: "statuses"},
+		{scenario: "events"},
+		{scenario: "random"},
+	}},
 }
 
 // drivers lists the names of the drivers.

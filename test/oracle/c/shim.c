@@ -8,6 +8,7 @@
  *   FAKEUV_BFREG    shared: legacy QPs share registers (mlx5)
  *   FAKEUV_BF       0: the device has no BlueFlame (mlx5)
  *   FAKEUV_INLINE   none or l2: the part of a raw packet that the device requires inline (mlx5)
+ *   FAKEUV_SDB      entry or shared: the kind of doorbells that old kernels assign (erdma)
  *   SYSFS_PATH      libibverbs' own: a directory with the files of the device
  */
 #define _GNU_SOURCE

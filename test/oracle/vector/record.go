@@ -114,18 +114,19 @@ type Record struct {
 	Port     uint8  `json:"port"`
 
 	// the data path
-	QP   string `json:"qp"`
-	On   string `json:"on"` // QP or SRQ
-	CQ   string `json:"cq"`
-	MW   string `json:"mw"`
-	WRID uint64 `json:"wr_id"`
-	API  string `json:"api"`
-	DC   *DC    `json:"dc"`
-	WRs  []*WR  `json:"wrs"`
-	Bad  int    `json:"bad"`
-	Free int    `json:"free"`
-	At   uint32 `json:"at"`
-	DB   uint32 `json:"db"`
+	QP       string `json:"qp"`
+	On       string `json:"on"` // QP or SRQ
+	CQ       string `json:"cq"`
+	MW       string `json:"mw"`
+	WRID     uint64 `json:"wr_id"`
+	API      string `json:"api"`
+	DC       *DC    `json:"dc"`
+	WRs      []*WR  `json:"wrs"`
+	Bad      int    `json:"bad"`
+	Free     int    `json:"free"`
+	At       uint32 `json:"at"`
+	DB       uint32 `json:"db"`
+	DBRecord Hex    `json:"record"` // erdma
 	// rxe, siw
 	Bells int    `json:"bells"` // doorbells rung
 	Take  uint32 `json:"take"`  // slots that the device takes afterwards
