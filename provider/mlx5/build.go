@@ -6,6 +6,8 @@ import (
 	"unsafe"
 
 	"purerdma/provider"
+	"purerdma/provider/internal/endian"
+	"purerdma/provider/internal/spin"
 )
 
 // Bits of the third word of a control segment (PRM, "Control Segment Format").
@@ -59,14 +61,14 @@ func (s *sendQueue) build(wr *provider.SendWR, cur, n uint32) uint32 {
 	s.control(wqe, wr, op, cur, ds)
 	e := (*pendingWR)(unsafe.Add(unsafe.Pointer(s.pending), uintptr(at)*unsafe.Sizeof(pendingWR{})))
 	e.id = wr.ID
-	storeRelease(&e.head, s.head+n)
+	spin.StoreRelease(&e.head, s.head+n)
 	return ds
 }
 
 // control writes the control segment of a WQE of ds segments.
 func (s *sendQueue) control(wqe unsafe.Pointer, wr *provider.SendWR, op *operation, cur, ds uint32) {
 	put64(wqe, uint64(uint16(cur))<<40|uint64(op.code)<<32|uint64(s.num|ds))
-	*(*uint64)(unsafe.Add(wqe, 8)) = s.flags[wr.Flags&7] | be64(uint64(wr.ImmData&op.imm|wr.InvalidateRKey&op.inv))
+	*(*uint64)(unsafe.Add(wqe, 8)) = s.flags[wr.Flags&7] | endian.Big64(uint64(wr.ImmData&op.imm|wr.InvalidateRKey&op.inv))
 }
 
 // buildMany is build for several elements, of which build has written the remote
@@ -87,7 +89,7 @@ func (s *sendQueue) buildMany(wr *provider.SendWR, cur, n uint32) uint32 {
 	s.tally(wr.Opcode, bytesOf(wr, op.kind))
 	e := s.entry(cur)
 	e.id = wr.ID
-	storeRelease(&e.head, s.head+n)
+	spin.StoreRelease(&e.head, s.head+n)
 	return ds
 }
 
@@ -111,7 +113,7 @@ func (s *sendQueue) buildInline(wr *provider.SendWR, cur, n uint32) uint32 {
 	s.tally(code, uint64(len(data)))
 	e := s.entry(cur)
 	e.id = wr.ID
-	storeRelease(&e.head, s.head+n)
+	spin.StoreRelease(&e.head, s.head+n)
 	return ds
 }
 
@@ -129,7 +131,7 @@ func (s *sendQueue) putInline(seg unsafe.Pointer, data []byte) uint32 {
 		copy(unsafe.Slice((*byte)(dst), room), data)
 		copy(unsafe.Slice((*byte)(s.buf), uintptr(n)-room), data[room:])
 	}
-	*(*uint32)(seg) = be32(n | inlineSegment)
+	*(*uint32)(seg) = endian.Big32(n | inlineSegment)
 	return (n + 4 + segment - 1) / segment
 }
 

@@ -6,6 +6,8 @@ import (
 	"unsafe"
 
 	"purerdma/provider"
+	"purerdma/provider/internal/endian"
+	"purerdma/provider/internal/spin"
 )
 
 var _ provider.BatchBuilder = (*QP)(nil)
@@ -22,12 +24,12 @@ func (q *QP) BatchWrite(id uint64, local provider.SGE, remote provider.RemoteMem
 	cur := s.cur
 	at := cur & s.mask
 	w := (*block)(unsafe.Add(s.buf, uintptr(at)*wqebb))
-	w[0] = be64(s.fast.write + 3 + uint64(uint16(cur))<<40)
+	w[0] = endian.Big64(s.fast.write + 3 + uint64(uint16(cur))<<40)
 	w[1] = s.flags[flags&7]
-	w[2] = be64(remote.Addr)
-	w[3] = be64(uint64(remote.RKey) << 32)
-	w[4] = be64(uint64(local.Length)<<32 | uint64(local.LKey))
-	w[5] = be64(local.Addr)
+	w[2] = endian.Big64(remote.Addr)
+	w[3] = endian.Big64(uint64(remote.RKey) << 32)
+	w[4] = endian.Big64(uint64(local.Length)<<32 | uint64(local.LKey))
+	w[5] = endian.Big64(local.Addr)
 	s.tally(provider.OpWrite, uint64(local.Length))
 	s.record(id, at, cur+1)
 	return nil
@@ -42,10 +44,10 @@ func (q *QP) BatchSend(id uint64, local provider.SGE, flags provider.SendFlags) 
 	cur := s.cur
 	at := cur & s.mask
 	w := (*block)(unsafe.Add(s.buf, uintptr(at)*wqebb))
-	w[0] = be64(s.fast.send + 2 + uint64(uint16(cur))<<40)
+	w[0] = endian.Big64(s.fast.send + 2 + uint64(uint16(cur))<<40)
 	w[1] = s.flags[flags&7]
-	w[2] = be64(uint64(local.Length)<<32 | uint64(local.LKey))
-	w[3] = be64(local.Addr)
+	w[2] = endian.Big64(uint64(local.Length)<<32 | uint64(local.LKey))
+	w[3] = endian.Big64(local.Addr)
 	s.tally(provider.OpSend, uint64(local.Length))
 	s.record(id, at, cur+1)
 	return nil
@@ -61,7 +63,7 @@ func (q *QP) BatchSendInline(id uint64, data []byte, flags provider.SendFlags) e
 	at := cur & s.mask
 	w := (*block)(unsafe.Add(s.buf, uintptr(at)*wqebb))
 	ds := 1 + s.putInline(unsafe.Pointer(&w[2]), data)
-	w[0] = be64(s.fast.send + uint64(ds) + uint64(uint16(cur))<<40)
+	w[0] = endian.Big64(s.fast.send + uint64(ds) + uint64(uint16(cur))<<40)
 	w[1] = s.flags[flags&7]
 	s.tally(provider.OpSend, uint64(len(data)))
 	s.record(id, at, cur+(ds+3)>>2)
@@ -78,10 +80,10 @@ func (q *QP) BatchWriteInline(id uint64, data []byte, remote provider.RemoteMemo
 	at := cur & s.mask
 	w := (*block)(unsafe.Add(s.buf, uintptr(at)*wqebb))
 	ds := 2 + s.putInline(unsafe.Pointer(&w[4]), data)
-	w[0] = be64(s.fast.write + uint64(ds) + uint64(uint16(cur))<<40)
+	w[0] = endian.Big64(s.fast.write + uint64(ds) + uint64(uint16(cur))<<40)
 	w[1] = s.flags[flags&7]
-	w[2] = be64(remote.Addr)
-	w[3] = be64(uint64(remote.RKey) << 32)
+	w[2] = endian.Big64(remote.Addr)
+	w[3] = endian.Big64(uint64(remote.RKey) << 32)
 	s.tally(provider.OpWrite, uint64(len(data)))
 	s.record(id, at, cur+(ds+3)>>2)
 	return nil
@@ -92,7 +94,7 @@ func (q *QP) BatchWriteInline(id uint64, data []byte, remote provider.RemoteMemo
 func (s *sendQueue) record(id uint64, at, next uint32) {
 	e := (*pendingWR)(unsafe.Add(unsafe.Pointer(s.pending), uintptr(at)*unsafe.Sizeof(pendingWR{})))
 	e.id = id
-	storeRelease(&e.head, s.batch.head)
+	spin.StoreRelease(&e.head, s.batch.head)
 	s.batch.head++
 	s.batch.last = at
 	s.cur = next

@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"purerdma/provider"
+	"purerdma/provider/internal/spin"
 )
 
 // TestBuilder posts random requests, once as whole requests and once built from their parts,
@@ -68,8 +69,8 @@ func TestBuilder(t *testing.T) {
 				t.Fatalf("round %d: block %d is recorded as %+v and %+v", round, i, *one.sq.entry(i), *two.sq.entry(i))
 			}
 		}
-		storeRelease(&one.sq.tail, one.sq.head)
-		storeRelease(&two.sq.tail, two.sq.head)
+		spin.StoreRelease(&one.sq.tail, one.sq.head)
+		spin.StoreRelease(&two.sq.tail, two.sq.head)
 	}
 }
 
@@ -178,8 +179,8 @@ func TestBatchFull(t *testing.T) {
 	}
 	// An observed value of 2^32 requests ago must not be mistaken for the current one.
 	for _, start := range []uint32{-uint32(most) + 2, 0, 1 << 31} {
-		storeRelease(&q.sq.head, start)
-		storeRelease(&q.sq.tail, start)
+		spin.StoreRelease(&q.sq.head, start)
+		spin.StoreRelease(&q.sq.tail, start)
 		if n, err := q.PostSend(slices.Repeat([]provider.SendWR{{Opcode: provider.OpWrite}}, most+1)); n != most {
 			t.Fatalf("PostSend from %#x = %d, %v, want %d", start, n, err, most)
 		}
@@ -188,7 +189,7 @@ func TestBatchFull(t *testing.T) {
 			t.Errorf("from %#x: %d requests accepted by a full queue, want 0", start, n)
 		}
 		for _, free := range []int{1, 3, most} {
-			storeRelease(&q.sq.tail, q.sq.head-uint32(most-free))
+			spin.StoreRelease(&q.sq.tail, q.sq.head-uint32(most-free))
 			if n := fill(); n != free {
 				t.Errorf("from %#x: %d requests accepted, want %d", start, n, free)
 			}
@@ -280,7 +281,7 @@ func run(t *testing.T, name string, q *QP, f func() error) {
 		if err := f(); err != nil {
 			t.Errorf("%s: post: %v", name, err)
 		}
-		storeRelease(&q.sq.tail, q.sq.head)
+		spin.StoreRelease(&q.sq.tail, q.sq.head)
 	})
 	if n != 0 {
 		t.Errorf("%s: %v allocations, want 0", name, n)

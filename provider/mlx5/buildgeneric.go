@@ -6,6 +6,8 @@ import (
 	"unsafe"
 
 	"purerdma/provider"
+	"purerdma/provider/internal/endian"
+	"purerdma/provider/internal/spin"
 )
 
 // transport selects the segment between the control segment and the rest.
@@ -80,7 +82,7 @@ func (s *sendQueue) buildTo(wr *provider.SendWR, cur, n uint32, to target) uint3
 	switch s.transport {
 	case transportXRC:
 		if op.kind != opUMR {
-			*(*uint32)(w.next()) = be32(wr.RemoteSRQN)
+			*(*uint32)(w.next()) = endian.Big32(wr.RemoteSRQN)
 		}
 	case transportUD:
 		w.address(av, uint64(wr.RemoteQKey)<<32, wr.RemoteQPN)
@@ -107,7 +109,7 @@ func (s *sendQueue) buildTo(wr *provider.SendWR, cur, n uint32, to target) uint3
 	if w.ds > maxSegments {
 		return 0
 	}
-	second := be64(s.flags[wr.Flags&7]) | uint64(to.stream)<<40 | uint64(imm)
+	second := endian.Big64(s.flags[wr.Flags&7]) | uint64(to.stream)<<40 | uint64(imm)
 	if wr.Flags&provider.SendFence == 0 {
 		second |= uint64(s.fence) << 32
 	}
@@ -116,7 +118,7 @@ func (s *sendQueue) buildTo(wr *provider.SendWR, cur, n uint32, to target) uint3
 	s.tally(wr.Opcode, bytesOf(wr, op.kind))
 	e := s.entry(cur)
 	e.id = wr.ID
-	storeRelease(&e.head, s.head+n)
+	spin.StoreRelease(&e.head, s.head+n)
 	if op.kind == opUMR {
 		e.umr = uint32(umrCompletes(wr.Opcode))
 		s.setFence(ctrlSmallFence)

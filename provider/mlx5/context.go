@@ -12,6 +12,7 @@ import (
 	"purerdma/abi"
 	"purerdma/internal/lograte"
 	"purerdma/provider"
+	"purerdma/provider/internal/dbrec"
 	"purerdma/uverbs"
 )
 
@@ -21,7 +22,7 @@ type Context struct {
 	pageSize  int
 	caps      caps
 	uars      uars
-	doorbells doorbells
+	doorbells dbrec.Pool
 	resources resources
 	noScatter bool // no QP's completions have data
 	// noBlueFlame makes all QPs ring doorbells by single stores.

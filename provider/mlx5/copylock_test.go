@@ -20,7 +20,7 @@ func TestCopyHoldsLock(t *testing.T) {
 		q := r.qp(provider.RC, nil)
 		srq := r.srq(provider.SRQConfig{MaxWR: 10, MaxSGE: 1})
 		onSRQ := r.qp(provider.RC, srq)
-		word := r.overlay(&r.cq.lock.word)
+		word := r.overlay(r.cq.lock.Word())
 		// receive completes a receive of q with data.
 		receive := func() *mlx5test.CQE { return q.recvCQE(q.recvPosted(t, 5, word)) }
 		for _, tc := range []struct {
@@ -38,9 +38,9 @@ func TestCopyHoldsLock(t *testing.T) {
 			if got := r.one(); got.ID != 5 || got.Status != provider.WCSuccess {
 				t.Errorf("%s: %+v, want success of request 5", tc.name, got)
 			}
-			if got := r.cq.lock.word; got != 0 {
+			if got := *r.cq.lock.Word(); got != 0 {
 				t.Errorf("%s, Unlocked %v: data were copied without the lock, word %#x", tc.name, unlocked, got)
-				r.cq.lock.word = 0
+				*r.cq.lock.Word() = 0
 			}
 		}
 	}

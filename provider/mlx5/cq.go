@@ -11,6 +11,8 @@ import (
 	"purerdma/internal/leak"
 	"purerdma/internal/mem"
 	"purerdma/provider"
+	"purerdma/provider/internal/endian"
+	"purerdma/provider/internal/spin"
 )
 
 // CQ is a completion queue. It is a ring of completion queue entries (CQE) that the device fills.
@@ -21,10 +23,10 @@ import (
 // Besides provider.CQ it has methods for features of mlx5 devices. Programs reach them by a type
 // assertion of verbs.CQ.Provider().
 type CQ struct {
-	lock     lock  // guards the fields up to entries, unless unlocked, and the copying of data to memory regions.
-	unlocked bool  // one goroutine uses the CQ
-	copying  bool  // a poll of an unlocked CQ holds the lock (lockToCopy)
-	fast     uint8 // kind of the last completion
+	lock     spin.Lock // guards the fields up to entries, unless unlocked, and the copying of data to memory regions.
+	unlocked bool      // one goroutine uses the CQ
+	copying  bool      // a poll of an unlocked CQ holds the lock (lockToCopy)
+	fast     uint8     // kind of the last completion
 	shift    uint8
 	log      uint8             // logarithm of the number of entries.
 	mask     uint32            // number of entries - 1
@@ -127,7 +129,7 @@ func (c *CQ) idle() error {
 }
 
 // publish announces the consumed entries to the device.
-func (c *CQ) publish() { storeRelease(c.bell, be32(c.ci&0xffffff)) }
+func (c *CQ) publish() { spin.StoreRelease(c.bell, endian.Big32(c.ci&0xffffff)) }
 
 // entry returns the last 64 bytes of an entry, which are those with the fields.
 func (c *CQ) entry(i uint32) unsafe.Pointer {
@@ -137,7 +139,7 @@ func (c *CQ) entry(i uint32) unsafe.Pointer {
 // lastWord loads the last word of an entry, which holds the owner bit. Later loads from the entry
 // are at least as new.
 func lastWord(e unsafe.Pointer) uint32 {
-	return be32(atomic.LoadUint32((*uint32)(unsafe.Add(e, cqeLast))))
+	return endian.Big32(atomic.LoadUint32((*uint32)(unsafe.Add(e, cqeLast))))
 }
 
 // ours reports whether entry i, with that last word, belongs to the program.
@@ -163,7 +165,7 @@ func (c *CQ) take(wcs []provider.WC, n int) int {
 		}
 		switch out {
 		case took:
-			storeRelease(&c.ci, c.ci+1)
+			spin.StoreRelease(&c.ci, c.ci+1)
 			c.count(&wcs[n])
 			switch n++; c.fast {
 			case fastSend:
@@ -172,10 +174,10 @@ func (c *CQ) take(wcs []provider.WC, n int) int {
 				n += c.receives(wcs[n:])
 			}
 		case queued:
-			storeRelease(&c.ci, c.ci+1)
+			spin.StoreRelease(&c.ci, c.ci+1)
 			n = c.takeAdded(wcs, n)
 		case skipped:
-			storeRelease(&c.ci, c.ci+c.skip(c.ci, e))
+			spin.StoreRelease(&c.ci, c.ci+c.skip(c.ci, e))
 			c.publish()
 		case failed:
 			return n

@@ -13,6 +13,8 @@ import (
 	"purerdma/abi"
 	"purerdma/internal/mem"
 	"purerdma/internal/mmio"
+	"purerdma/provider/internal/endian"
+	"purerdma/provider/internal/spin"
 	"purerdma/uverbs"
 )
 
@@ -43,7 +45,7 @@ func (c *CQ) Arm(solicitedOnly bool) error {
 	if solicitedOnly {
 		w |= armSolicited
 	}
-	mmio.Arm(&c.db.rec[cqArm], be32(w), unsafe.Add(c.ctx.uars.cq, uarArm), be64(uint64(w)<<32|uint64(c.num)))
+	mmio.Arm(&c.db.rec[cqArm], endian.Big32(w), unsafe.Add(c.ctx.uars.cq, uarArm), endian.Big64(uint64(w)<<32|uint64(c.num)))
 	return nil
 }
 
@@ -168,7 +170,7 @@ func (c *CQ) goOnIn(r *mem.Region, log uint8, kept []uint32, end uint32) {
 
 // moveOn makes entry ci the oldest one.
 func (c *CQ) moveOn(ci uint32) {
-	storeRelease(&c.ci, ci)
+	spin.StoreRelease(&c.ci, ci)
 	c.publish()
 }
 

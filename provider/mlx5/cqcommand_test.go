@@ -16,6 +16,7 @@ import (
 	"unsafe"
 
 	"purerdma/provider"
+	"purerdma/provider/internal/endian"
 	"purerdma/provider/mlx5/mlx5test"
 	"purerdma/uverbs"
 )
@@ -223,7 +224,7 @@ func TestResizeWithoutEnd(t *testing.T) {
 		r.after = func(*uverbs.Request) {
 			r.after = nil
 			end = *word
-			*word = be32(cqeInvalid << 4)
+			*word = endian.Big32(cqeInvalid << 4)
 			if !late {
 				close(written)
 				return

@@ -2,7 +2,11 @@
 
 package mlx5
 
-import "unsafe"
+import (
+	"unsafe"
+
+	"purerdma/provider/internal/endian"
+)
 
 // Opcodes of a CQE (MLX5_CQE_... of mlx5dv.h).
 const (
@@ -61,10 +65,20 @@ const (
 	vlanPresent = 1 << 0
 )
 
-func load8(e unsafe.Pointer, off uintptr) uint8   { return *(*uint8)(unsafe.Add(e, off)) }
-func load16(e unsafe.Pointer, off uintptr) uint16 { return be16(*(*uint16)(unsafe.Add(e, off))) }
-func load32(e unsafe.Pointer, off uintptr) uint32 { return be32(*(*uint32)(unsafe.Add(e, off))) }
-func load64(e unsafe.Pointer, off uintptr) uint64 { return be64(*(*uint64)(unsafe.Add(e, off))) }
+func load8(e unsafe.Pointer, off uintptr) uint8 { return *(*uint8)(unsafe.Add(e, off)) }
+func load16(e unsafe.Pointer, off uintptr) uint16 {
+	return endian.Big16(*(*uint16)(unsafe.Add(e, off)))
+}
+func load32(e unsafe.Pointer, off uintptr) uint32 {
+	return endian.Big32(*(*uint32)(unsafe.Add(e, off)))
+}
+func load64(e unsafe.Pointer, off uintptr) uint64 {
+	return endian.Big64(*(*uint64)(unsafe.Add(e, off)))
+}
 
-func store16(e unsafe.Pointer, off uintptr, v uint16) { *(*uint16)(unsafe.Add(e, off)) = be16(v) }
-func store32(e unsafe.Pointer, off uintptr, v uint32) { *(*uint32)(unsafe.Add(e, off)) = be32(v) }
+func store16(e unsafe.Pointer, off uintptr, v uint16) {
+	*(*uint16)(unsafe.Add(e, off)) = endian.Big16(v)
+}
+func store32(e unsafe.Pointer, off uintptr, v uint32) {
+	*(*uint32)(unsafe.Add(e, off)) = endian.Big32(v)
+}

@@ -7,6 +7,7 @@ import (
 	"unsafe"
 
 	"purerdma/provider"
+	"purerdma/provider/internal/spin"
 )
 
 // Most completions resemble the previous one. They are successful and of a request or a receive of
@@ -70,8 +71,8 @@ func (c *CQ) requests(wcs []provider.WC) int {
 	}
 	if n > 0 {
 		add(&c.counts.Completions[provider.WCSuccess], uint64(n))
-		storeRelease(&s.tail, tail)
-		storeRelease(&c.ci, ci)
+		spin.StoreRelease(&s.tail, tail)
+		spin.StoreRelease(&c.ci, ci)
 	}
 	return n
 }
@@ -118,8 +119,8 @@ func (c *CQ) receives(wcs []provider.WC) int {
 		add(&c.counts.Completions[provider.WCSuccess], uint64(n))
 		add(&c.counts.Received.Operations, uint64(n))
 		add(&c.counts.Received.Bytes, bytes)
-		storeRelease(&r.tail, tail)
-		storeRelease(&c.ci, ci)
+		spin.StoreRelease(&r.tail, tail)
+		spin.StoreRelease(&c.ci, ci)
 	}
 	return n
 }

@@ -11,6 +11,7 @@ import (
 	"purerdma/abi"
 	"purerdma/internal/mem"
 	"purerdma/provider"
+	"purerdma/provider/internal/spin"
 	"purerdma/provider/mlx5/mlx5test"
 	"purerdma/uverbs"
 )
@@ -168,7 +169,7 @@ func (r *cqRig) qpOf(typ provider.QPType, srq *SRQ, blocks uint32) *QP {
 func (q *QP) sendPosted(id uint64, umr provider.WCOpcode) uint16 {
 	i := q.sq.head
 	*q.sq.entry(i) = pendingWR{id: id, head: i, umr: uint32(umr)}
-	storeRelease(&q.sq.head, i+1)
+	spin.StoreRelease(&q.sq.head, i+1)
 	return uint16(i)
 }
 

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"purerdma/provider"
+	"purerdma/provider/internal/spin"
 	"purerdma/provider/mlx5/mlx5test"
 )
 
@@ -43,7 +44,7 @@ func FuzzSend(f *testing.F) {
 		}
 		wr := in.request(to)
 		before := dev.SendCounter()
-		storeRelease(&q.sq.tail, q.sq.head)
+		spin.StoreRelease(&q.sq.tail, q.sq.head)
 		n, err := q.PostSend([]provider.SendWR{wr})
 		blocks := int(dev.SendCounter() - before)
 		switch {

@@ -25,7 +25,7 @@ var pathLocks = map[string]int{
 // valid request on its own QP does not execute, with the reasons. The functions that they call
 // are not checked.
 var offPath = map[string]string{
-	"(*lock).slow":             "another goroutine holds the lock",
+	"(*Lock).slow":             "another goroutine holds the lock",
 	"(*sendQueue).publishSlow": "the register's lock: other QPs ring there",
 	"(*recordedQP).receives":   "the Recorder's lock: other queues are recorded there",
 	"(*recordedCQ).completion": "the same",
@@ -82,16 +82,15 @@ func TestLockedInstructions(t *testing.T) {
 // function describes the disassembly of one function.
 type function struct {
 	locked int
-	calls  []string // functions of this package and of mmio, by name
+	calls  []string // functions of this package, spin and mmio, by name
 }
 
 var (
 	lockedInstruction = regexp.MustCompile(`\b(LOCK|XCHG[BWLQ]?|XADD[BWLQ]?|MFENCE)\b`)
-	callInstruction   = regexp.MustCompile(`\b(?:CALL|JMP) purerdma/(?:provider/mlx5|internal/mmio)\.(\S+)\(SB\)`)
+	callInstruction   = regexp.MustCompile(`\b(?:CALL|JMP) purerdma/(?:provider/mlx5|provider/internal/spin|internal/mmio)\.(\S+)\(SB\)`)
 )
 
-// disassemble builds the program and returns the functions of this package and of
-// mmio.
+// disassemble builds the program and returns the functions of this package, spin and mmio.
 func disassemble(t *testing.T) map[string]function {
 	t.Helper()
 	if _, err := exec.LookPath("go"); err != nil {
@@ -101,7 +100,7 @@ func disassemble(t *testing.T) map[string]function {
 	if out, err := exec.Command("go", "test", "-c", "-o", bin, ".").CombinedOutput(); err != nil {
 		t.Fatalf("go test -c: %v: %s", err, out)
 	}
-	out, err := exec.Command("go", "tool", "objdump", "-s", `^purerdma/(provider/mlx5|internal/mmio)\.`, bin).CombinedOutput()
+	out, err := exec.Command("go", "tool", "objdump", "-s", `^purerdma/(provider/mlx5|provider/internal/spin|internal/mmio)\.`, bin).CombinedOutput()
 	if err != nil {
 		t.Fatalf("go tool objdump: %v: %s", err, out)
 	}
@@ -110,7 +109,9 @@ func disassemble(t *testing.T) map[string]function {
 	for line := range strings.Lines(string(out)) {
 		if fields := strings.Fields(line); strings.HasPrefix(line, "TEXT ") {
 			name = strings.TrimSuffix(fields[1], "(SB)")
-			name = strings.TrimPrefix(strings.TrimPrefix(name, "purerdma/provider/mlx5."), "purerdma/internal/mmio.")
+			for _, pkg := range []string{"provider/mlx5", "provider/internal/spin", "internal/mmio"} {
+				name = strings.TrimPrefix(name, "purerdma/"+pkg+".")
+			}
 			all[name] = function{}
 			continue
 		}

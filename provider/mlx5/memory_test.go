@@ -11,7 +11,6 @@ import (
 	"unsafe"
 
 	"purerdma/provider"
-	"purerdma/provider/mlx5/mlx5test"
 )
 
 // TestPlacement checks that no send queue is at the page offset of the doorbells.
@@ -23,53 +22,6 @@ func TestPlacement(t *testing.T) {
 		if from := uintptr(unsafe.Pointer(&q.sq)) % uarSize; from+unsafe.Sizeof(q.sq) > uarDoorbells {
 			t.Errorf("QP %d: send queue of %d bytes at page offset %#x, which reaches the doorbells", len(all), unsafe.Sizeof(q.sq), from)
 		}
-	}
-}
-
-// TestDoorbellRecords checks that each doorbell record is in its own cache line and is zero
-// when it is allocated. A page without records must be freed.
-func TestDoorbellRecords(t *testing.T) {
-	c, err := openContext(t, mlx5test.New("mlx5_0"))
-	if err != nil {
-		t.Fatalf("openContext: %v", err)
-	}
-	per := c.pageSize / c.caps.cacheLine
-	var all []*doorbell
-	seen := make(map[*[2]uint32]bool)
-	for range per + 1 {
-		d, err := c.allocDB()
-		if err != nil {
-			t.Fatalf("Context.allocDB: %v", err)
-		}
-		if *d.rec != [2]uint32{} || seen[d.rec] {
-			t.Fatalf("record %p = %v, in use = %v, want zeros in an unused record", d.rec, *d.rec, seen[d.rec])
-		}
-		seen[d.rec] = true
-		*d.rec = [2]uint32{1, 2}
-		all = append(all, d)
-	}
-	if n := len(c.doorbells.pages); n != 2 {
-		t.Errorf("%d records use %d pages, want 2", per+1, n)
-	}
-	freed := all[3].rec
-	free := func(d *doorbell) {
-		t.Helper()
-		if err := c.freeDB(d); err != nil {
-			t.Errorf("Context.freeDB: %v", err)
-		}
-	}
-	free(all[3])
-	if err := c.freeDB(all[3]); err == nil {
-		t.Error("second freeDB of a record succeeded")
-	}
-	if all[3], err = c.allocDB(); err != nil || all[3].rec != freed || *freed != [2]uint32{} {
-		t.Errorf("allocDB after freeDB = %p %v, %v, want %p with zeros", all[3].rec, *all[3].rec, err, freed)
-	}
-	for _, d := range all {
-		free(d)
-	}
-	if n := len(c.doorbells.pages); n != 0 {
-		t.Errorf("%d pages left, want 0", n)
 	}
 }
 

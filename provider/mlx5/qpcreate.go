@@ -13,6 +13,7 @@ import (
 	"purerdma/internal/mem"
 	"purerdma/internal/mmio"
 	"purerdma/provider"
+	"purerdma/provider/internal/endian"
 	"purerdma/uverbs"
 )
 
@@ -228,7 +229,7 @@ func (q *QP) open(z qpSize, t transport, cfg *provider.QPConfig) {
 	}
 	s := &q.sq
 	s.file, s.transport, s.unlocked = q.file, t, cfg.Unlocked
-	s.bell = mmio.Bell{Record: &q.db.rec[sendRecord], Lock: s.lock.ringWord()}
+	s.bell = mmio.Bell{Record: &q.db.rec[sendRecord], Lock: s.lock.Word()}
 	if z.sqBlocks == 0 {
 		s.ops = nil
 		return
@@ -247,7 +248,7 @@ func (q *QP) open(z qpSize, t transport, cfg *provider.QPConfig) {
 		if cfg.SignalAll {
 			f |= ctrlCQE
 		}
-		s.flags[i] = be64(uint64(f) << 32)
+		s.flags[i] = endian.Big64(uint64(f) << 32)
 	}
 	c := &q.ctx.caps
 	if !c.atomics {

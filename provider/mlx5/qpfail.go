@@ -10,6 +10,7 @@ import (
 	"unsafe"
 
 	"purerdma/provider"
+	"purerdma/provider/internal/spin"
 )
 
 // A QP fails when a completion that names it is invalid. A request whose completion is lost would
@@ -216,7 +217,7 @@ func (s *sendQueue) flush() []uint64 {
 			ids[n] = e.id
 		}
 	}
-	storeRelease(&s.tail, head)
+	spin.StoreRelease(&s.tail, head)
 	return ids
 }
 
@@ -228,6 +229,6 @@ func (q *recvQueue) flush() []uint64 {
 	for i := q.tail; i != head; i++ {
 		ids = append(ids, q.id(i))
 	}
-	storeRelease(&q.tail, head)
+	spin.StoreRelease(&q.tail, head)
 	return ids
 }

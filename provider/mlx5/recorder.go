@@ -7,6 +7,7 @@ import (
 	"unsafe"
 
 	"purerdma/provider"
+	"purerdma/provider/internal/endian"
 )
 
 // RecordedOperations is the number of operations that a Recorder keeps. An operation is a WQE of a
@@ -195,7 +196,7 @@ func (q *recordedQP) receives(rq *recvQueue, n int) {
 		}
 		o.size = uint16(copy(o.data[:], unsafe.Slice((*byte)(slot), used*segment)))
 		o.first, o.last = i == 0, int(i) == n-1
-		o.record = be32(*rq.bell) & 0xffff
+		o.record = endian.Big32(*rq.bell) & 0xffff
 	}
 }
 

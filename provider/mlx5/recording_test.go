@@ -14,6 +14,8 @@ import (
 	"unsafe"
 
 	"purerdma/provider"
+	"purerdma/provider/internal/endian"
+	"purerdma/provider/internal/spin"
 	"purerdma/test/oracle/replay"
 	"purerdma/test/oracle/vector"
 )
@@ -259,7 +261,7 @@ func (r *recordingReplay) recv(rec *vector.Record, q *replayedQP) {
 		r.errorf(rec, "PostRecv of %d = %d, %v", len(wrs), n, err)
 		return
 	}
-	if db := be32(*rq.bell); db != rec.DB {
+	if db := endian.Big32(*rq.bell); db != rec.DB {
 		r.errorf(rec, "doorbell record = %#x, want %#x", db, rec.DB)
 	}
 	for i, want := range r.slots(rec) {
@@ -272,7 +274,7 @@ func (r *recordingReplay) recv(rec *vector.Record, q *replayedQP) {
 
 func (r *recordingReplay) poll(rec *vector.Record, c *CQ) {
 	c.ci = rec.CI - 1
-	storeRelease(c.bell, be32(c.ci&0xffffff))
+	spin.StoreRelease(c.bell, endian.Big32(c.ci&0xffffff))
 	if slot := c.ci & c.mask; slot != rec.CQEs[0].Slot {
 		r.errorf(rec, "entry %d, want %d", slot, rec.CQEs[0].Slot)
 	}
@@ -295,7 +297,7 @@ func (r *recordingReplay) poll(rec *vector.Record, c *CQ) {
 			r.errorf(rec, "completion %d:%s", i, d)
 		}
 	}
-	if ci := be32(*c.bell); ci != rec.CI {
+	if ci := endian.Big32(*c.bell); ci != rec.CI {
 		r.errorf(rec, "consumer index = %#x, want %#x", ci, rec.CI)
 	}
 	r.compared++

@@ -8,13 +8,15 @@ import (
 
 	"purerdma/internal/mmio"
 	"purerdma/provider"
+	"purerdma/provider/internal/endian"
+	"purerdma/provider/internal/spin"
 )
 
 // recvQueue is the receive queue of a QP. It is a ring of slots that the device empties in order.
 // Each slot has the scatter elements of one receive. There is no register to ring, because the
 // device also reads the fill level from the doorbell record.
 type recvQueue struct {
-	lock     lock // of posters, unless unlocked: everything down to mute
+	lock     spin.Lock // of posters, unless unlocked: everything down to mute
 	unlocked bool
 
 	slots  unsafe.Pointer
@@ -52,8 +54,8 @@ func (q *recvQueue) open(buf unsafe.Pointer, count, shift uint32, record *uint32
 // reset makes the queue as it was made. The device does not look at it, and the
 // caller holds the locks of the queue and of the CQ.
 func (q *recvQueue) reset() {
-	storeRelease(&q.head, 0)
-	storeRelease(&q.tail, 0)
+	spin.StoreRelease(&q.head, 0)
+	spin.StoreRelease(&q.tail, 0)
 	q.seen = 0
 	if q.bell != nil {
 		mmio.Record(q.bell, 0)
@@ -79,7 +81,7 @@ func (q *recvQueue) post(wrs []provider.RecvWR) (int, error) {
 		n++
 	}
 	if n > 0 {
-		storeRelease(&q.head, head)
+		spin.StoreRelease(&q.head, head)
 		add(&q.posted, uint64(n))
 		if !q.mute {
 			q.publish()
@@ -92,7 +94,7 @@ func (q *recvQueue) post(wrs []provider.RecvWR) (int, error) {
 }
 
 // publish announces the fill level of the queue to the device. The caller holds the lock.
-func (q *recvQueue) publish() { mmio.Record(q.bell, be32(q.head&0xffff)) }
+func (q *recvQueue) publish() { mmio.Record(q.bell, endian.Big32(q.head&0xffff)) }
 
 // build writes one request into slot i.
 func (q *recvQueue) build(i uint32, wr *provider.RecvWR) error {
@@ -132,7 +134,7 @@ func (q *recvQueue) outstanding(counter uint16) bool {
 
 // free returns the slot of the oldest receive to the posters. From then on it may be overwritten.
 // The caller holds the lock of the CQ.
-func (q *recvQueue) free() { storeRelease(&q.tail, q.tail+1) }
+func (q *recvQueue) free() { spin.StoreRelease(&q.tail, q.tail+1) }
 
 // complete returns the ID of an outstanding receive and frees its slot, which the device has not
 // written to.

@@ -13,6 +13,7 @@ import (
 
 	"purerdma/internal/mem"
 	"purerdma/provider"
+	"purerdma/provider/internal/endian"
 )
 
 // newRecvQueue creates a queue and returns its memory and its doorbell record.
@@ -39,8 +40,8 @@ func TestPostRecv(t *testing.T) {
 		{ID: 3},
 		{ID: 4, SGList: make([]provider.SGE, 3)},
 	})
-	if n != 3 || !errors.Is(err, syscall.EINVAL) || be32(*bell) != 3 {
-		t.Fatalf("post = %d, %v with record %#x, want 3, EINVAL and 3", n, err, be32(*bell))
+	if n != 3 || !errors.Is(err, syscall.EINVAL) || endian.Big32(*bell) != 3 {
+		t.Fatalf("post = %d, %v with record %#x, want 3, EINVAL and 3", n, err, endian.Big32(*bell))
 	}
 	const nothing = "00000000000001000000000000000000"
 	want := []string{
@@ -57,8 +58,8 @@ func TestPostRecv(t *testing.T) {
 	if n, err := q.post([]provider.RecvWR{{SGList: []provider.SGE{{Length: 1 << 31}}}}); n != 0 || !errors.Is(err, syscall.EMSGSIZE) {
 		t.Errorf("post of 2 GiB = %d, %v, want 0, EMSGSIZE", n, err)
 	}
-	if n, err := q.post(make([]provider.RecvWR, 3)); n != 1 || !errors.Is(err, provider.ErrFull) || be32(*bell) != 4 {
-		t.Errorf("post to a full queue = %d, %v with record %d, want 1, ErrFull and 4", n, err, be32(*bell))
+	if n, err := q.post(make([]provider.RecvWR, 3)); n != 1 || !errors.Is(err, provider.ErrFull) || endian.Big32(*bell) != 4 {
+		t.Errorf("post to a full queue = %d, %v with record %d, want 1, ErrFull and 4", n, err, endian.Big32(*bell))
 	}
 	if n, err := q.post(nil); n != 0 || err != nil {
 		t.Errorf("post(nil) = %d, %v, want 0, nil", n, err)
@@ -82,8 +83,8 @@ func TestRecvCounters(t *testing.T) {
 				break
 			}
 		}
-		if id-done != 8 || be32(*bell) != uint32(id)&0xffff {
-			t.Fatalf("%d receives with record %#x, want 8 and %#x", id-done, be32(*bell), uint32(id)&0xffff)
+		if id-done != 8 || endian.Big32(*bell) != uint32(id)&0xffff {
+			t.Fatalf("%d receives with record %#x, want 8 and %#x", id-done, endian.Big32(*bell), uint32(id)&0xffff)
 		}
 		for range done%7 + 1 {
 			if got, ok := q.complete(uint16(done)); got != done || !ok {
@@ -107,8 +108,8 @@ func TestRecvMute(t *testing.T) {
 		t.Fatalf("post = %d, %v with record %#x, want 5, nil and 0", n, err, *bell)
 	}
 	q.publish()
-	if be32(*bell) != 5 {
-		t.Errorf("record = %#x after publish, want 5", be32(*bell))
+	if endian.Big32(*bell) != 5 {
+		t.Errorf("record = %#x after publish, want 5", endian.Big32(*bell))
 	}
 	q.reset()
 	if *bell != 0 || q.head != 0 || q.tail != 0 {

@@ -310,7 +310,7 @@ func waitsForLock(function string) bool {
 	buf := make([]byte, 1<<20)
 	for g := range bytes.SplitSeq(buf[:runtime.Stack(buf, true)], []byte("\n\n")) {
 		s := string(g)
-		if strings.Contains(s, "mlx5."+function+"(") && (strings.Contains(s, "mlx5.(*lock).slow(") || strings.Contains(s, "sync.(*Mutex).lockSlow(")) {
+		if strings.Contains(s, "mlx5."+function+"(") && (strings.Contains(s, "spin.(*Lock).slow(") || strings.Contains(s, "sync.(*Mutex).lockSlow(")) {
 			return true
 		}
 	}

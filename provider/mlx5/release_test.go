@@ -9,6 +9,7 @@ import (
 	"unsafe"
 
 	"purerdma/provider"
+	"purerdma/provider/internal/spin"
 )
 
 // The posters own a slot once the poller has stored the tail of the queue. These tests show
@@ -95,7 +96,7 @@ func TestUMROpcodeBeforeSlot(t *testing.T) {
 	s := &q.sq
 	s.pending = (*pendingWR)(unsafe.Add(unsafe.Pointer(&s.tail), -int(unsafe.Offsetof(pendingWR{}.umr))))
 	*s.pending = pendingWR{id: 7, head: uint32(provider.WCBindMW), umr: uint32(provider.WCBindMW)}
-	storeRelease(&s.head, s.tail+1)
+	spin.StoreRelease(&s.head, s.tail+1)
 	r.put(q.sendCQE(0, opcodeUMR))
 	if got := r.one(); got.ID != 7 || got.Opcode != provider.WCBindMW {
 		t.Errorf("completion = %+v, want %v of request 7", got, provider.WCBindMW)

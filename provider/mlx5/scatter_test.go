@@ -10,6 +10,7 @@ import (
 	"unsafe"
 
 	"purerdma/provider"
+	"purerdma/provider/internal/spin"
 	"purerdma/provider/mlx5/mlx5test"
 )
 
@@ -95,7 +96,7 @@ func (q *QP) readWQE(opcode uint8, id uint64, sg ...provider.SGE) uint16 {
 	}
 	*q.sq.entry(uint32(index)) = pendingWR{id: id, head: q.sq.head}
 	q.sq.cur += uint32(seg+len(sg)+3) / 4
-	storeRelease(&q.sq.head, q.sq.head+1)
+	spin.StoreRelease(&q.sq.head, q.sq.head+1)
 	return index
 }
 

@@ -11,6 +11,8 @@ import (
 
 	"purerdma/internal/mmio"
 	"purerdma/provider"
+	"purerdma/provider/internal/endian"
+	"purerdma/provider/internal/spin"
 	"purerdma/uverbs"
 )
 
@@ -18,7 +20,7 @@ import (
 // them. Indices count up without end and are masked when they are used. The lock
 // guards everything but tail.
 type sendQueue struct {
-	lock      lock
+	lock      spin.Lock
 	unlocked  bool   // one goroutine posts, and the lock is not taken.
 	ready     bool   // the QP's state lets requests be posted
 	slow      bool   // publishSlow rings
@@ -72,7 +74,7 @@ type packetLimits struct {
 // pendingWR holds the data that the completion of the WQE at a block needs.
 type pendingWR struct {
 	id   uint64
-	head uint32 // the request's number. Stored with storeRelease, because a device may name any block
+	head uint32 // the request's number. Stored with spin.StoreRelease, because a device may name any block
 	umr  uint32 // provider.WCOpcode, of the requests that the device reports as UMR
 }
 
@@ -125,8 +127,8 @@ func (s *sendQueue) setFence(fence uint32) {
 // forget makes the queue one to which nothing was ever posted. The caller holds the
 // locks of the queue and of the CQ.
 func (s *sendQueue) forget() {
-	storeRelease(&s.head, 0)
-	storeRelease(&s.tail, 0)
+	spin.StoreRelease(&s.head, 0)
+	spin.StoreRelease(&s.tail, 0)
 	s.batch.start, s.batch.head, s.batch.until = s.cur, 0, 0
 	if s.pending == nil {
 		return
@@ -153,7 +155,7 @@ func (s *sendQueue) outstanding(index uint16) *pendingWR {
 
 // free returns the blocks of all requests up to e, a result of outstanding, to the posters. From
 // then on e and the WQE may be overwritten.
-func (s *sendQueue) free(e *pendingWR) { storeRelease(&s.tail, e.head+1) }
+func (s *sendQueue) free(e *pendingWR) { spin.StoreRelease(&s.tail, e.head+1) }
 
 // PostSend posts the requests in order and rings once. It does not allocate.
 func (q *QP) PostSend(wrs []provider.SendWR) (int, error) {
@@ -210,7 +212,7 @@ func (s *sendQueue) unlock() {
 func (s *sendQueue) publish(cur, n, last, ds uint32) {
 	s.cur = cur
 	s.batch.head = s.head + n
-	storeRelease(&s.head, s.batch.head)
+	spin.StoreRelease(&s.head, s.batch.head)
 	add(&s.doorbells, 1)
 	if s.slow {
 		s.publishSlow(n, last, ds)
@@ -222,7 +224,7 @@ func (s *sendQueue) publish(cur, n, last, ds uint32) {
 	if blocks := r.blocks(n, ds); blocks > uintptr(s.mask+1-at) {
 		s.ringWrap(&s.bell, at, blocks)
 	} else {
-		mmio.Ring(&s.bell, be32(cur&0xffff), unsafe.Add(s.buf, uintptr(at)*wqebb), blocks)
+		mmio.Ring(&s.bell, endian.Big32(cur&0xffff), unsafe.Add(s.buf, uintptr(at)*wqebb), blocks)
 	}
 	s.afterRing()
 }
@@ -239,7 +241,7 @@ func (r *register) blocks(n, ds uint32) uintptr {
 // afterRing releases the lock after its word was released with the ring.
 func (s *sendQueue) afterRing() {
 	if !s.unlocked {
-		s.lock.afterRing()
+		s.lock.Released()
 	}
 }
 
@@ -254,7 +256,7 @@ func (s *sendQueue) publishSlow(n, last, ds uint32) {
 	r := s.reg
 	r.lock.Lock()
 	bell := s.bell
-	bell.Lock = r.lock.ringWord()
+	bell.Lock = r.lock.Word()
 	at, blocks := last&s.mask, r.blocks(n, ds)
 	if s.recorded != nil {
 		s.recorded.sends(s, s.batch.start, blocks)
@@ -263,9 +265,9 @@ func (s *sendQueue) publishSlow(n, last, ds uint32) {
 	if blocks > uintptr(s.mask+1-at) {
 		s.ringWrap(&bell, at, blocks)
 	} else {
-		mmio.Ring(&bell, be32(s.cur&0xffff), unsafe.Add(s.buf, uintptr(at)*wqebb), blocks)
+		mmio.Ring(&bell, endian.Big32(s.cur&0xffff), unsafe.Add(s.buf, uintptr(at)*wqebb), blocks)
 	}
-	r.lock.afterRing()
+	r.lock.Released()
 	s.unlock()
 }
 
@@ -274,7 +276,7 @@ func (s *sendQueue) publishSlow(n, last, ds uint32) {
 //go:noinline
 func (s *sendQueue) ringWrap(bell *mmio.Bell, at uint32, blocks uintptr) {
 	first := uintptr(s.mask + 1 - at)
-	mmio.RingWrap(bell, be32(s.cur&0xffff), unsafe.Add(s.buf, uintptr(at)*wqebb), first, s.buf, blocks-first)
+	mmio.RingWrap(bell, endian.Big32(s.cur&0xffff), unsafe.Add(s.buf, uintptr(at)*wqebb), first, s.buf, blocks-first)
 }
 
 // notReady returns the reason why the queue takes no requests.
@@ -352,7 +354,7 @@ func (q *QP) BatchPost() error {
 	if s.file.Closed() { // by itself: the compiler would make a value of the condition
 		return q.batchPostSlow(n)
 	}
-	storeRelease(&s.head, b.head)
+	spin.StoreRelease(&s.head, b.head)
 	b.start = s.cur
 	add(&s.doorbells, 1)
 	at := b.last
@@ -360,7 +362,7 @@ func (q *QP) BatchPost() error {
 	if blocks := r.blocks(n, wqeSize(wqe)); blocks > uintptr(s.mask+1-at) {
 		s.ringWrap(&s.bell, at, blocks)
 	} else {
-		mmio.Ring(&s.bell, be32(s.cur&0xffff), wqe, blocks)
+		mmio.Ring(&s.bell, endian.Big32(s.cur&0xffff), wqe, blocks)
 	}
 	s.afterRing()
 	return nil
@@ -395,7 +397,7 @@ func (q *QP) BatchDiscard() {
 		// Otherwise the block would name a request that is posted later, with the ID of this one.
 		if e := s.entry(i); e.head-s.head < s.batch.head-s.head {
 			s.subtract(i)
-			storeRelease(&e.head, s.head+1<<31)
+			spin.StoreRelease(&e.head, s.head+1<<31)
 		}
 	}
 	s.cur, s.batch.head = s.batch.start, s.head

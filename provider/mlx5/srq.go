@@ -15,6 +15,8 @@ import (
 	"purerdma/internal/mem"
 	"purerdma/internal/mmio"
 	"purerdma/provider"
+	"purerdma/provider/internal/endian"
+	"purerdma/provider/internal/spin"
 	"purerdma/uverbs"
 )
 
@@ -34,7 +36,7 @@ type SRQ struct {
 	mu     sync.Mutex // of commands
 	closed bool
 
-	lock   lock // everything below
+	lock   spin.Lock // everything below
 	list   srqList
 	slots  unsafe.Pointer
 	shift  uint8
@@ -211,7 +213,7 @@ func (s *SRQ) setLimit(limit uint32) error {
 // publish announces n more receives to the device. The caller holds the lock.
 func (s *SRQ) publish(n int) {
 	s.posted += uint32(n)
-	mmio.Record(&s.bell.rec[recvRecord], be32(s.posted&0xffff))
+	mmio.Record(&s.bell.rec[recvRecord], endian.Big32(s.posted&0xffff))
 }
 
 // post writes one request into a slot. The caller holds the lock.

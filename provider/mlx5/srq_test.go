@@ -14,6 +14,7 @@ import (
 
 	"purerdma/abi"
 	"purerdma/provider"
+	"purerdma/provider/internal/endian"
 	"purerdma/uverbs"
 )
 
@@ -292,8 +293,8 @@ func TestSRQRecordHas16Bits(t *testing.T) {
 	var rec [2]uint32
 	s := SRQ{posted: 0xfffe, bell: &doorbell{rec: &rec}}
 	for _, want := range []uint32{0xffff, 0, 1} {
-		if s.publish(1); rec[recvRecord] != be32(want) {
-			t.Errorf("record after %d receives = %#x, want %#x", s.posted, be32(rec[recvRecord]), want)
+		if s.publish(1); rec[recvRecord] != endian.Big32(want) {
+			t.Errorf("record after %d receives = %#x, want %#x", s.posted, endian.Big32(rec[recvRecord]), want)
 		}
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"purerdma/provider"
+	"purerdma/provider/internal/spin"
 )
 
 // TestCountsOfUnlocked reads the counts of a QP and a CQ without locks while a goroutine uses them. The race
@@ -23,7 +24,7 @@ func TestCountsOfUnlocked(t *testing.T) {
 	wg.Go(func() {
 		for range posts {
 			post(t, q, provider.SendWR{Opcode: provider.OpSend, InlineData: []byte("four")})
-			storeRelease(&q.sq.tail, q.sq.head)
+			spin.StoreRelease(&q.sq.tail, q.sq.head)
 		}
 	})
 	for last := uint64(0); last < posts; {

@@ -10,6 +10,7 @@ import (
 
 	"purerdma/abi"
 	"purerdma/internal/mmio"
+	"purerdma/provider/internal/spin"
 	"purerdma/uverbs"
 )
 
@@ -28,7 +29,7 @@ const (
 type register struct {
 	mmio.Register      // of Size 0: it takes no BlueFlame
 	shared        bool // between QPs. The lock is taken around each use
-	lock          lock
+	lock          spin.Lock
 	page          uint32 // the device's number of its UAR
 	users         int    // QPs of a shared register
 	pool          pool

@@ -8,6 +8,7 @@ import (
 	"unsafe"
 
 	"purerdma/provider"
+	"purerdma/provider/internal/endian"
 )
 
 // A WQE that changes a memory key (UMR) binds memory windows and invalidates keys (PRM, "UMR WQE").
@@ -137,7 +138,7 @@ func (w *wqe) keyContext(b *provider.MWBindInfo) {
 	if b.Type == provider.MWType1 || b.Length == 0 {
 		qpn = keyNoQPN
 	}
-	*(*uint32)(unsafe.Add(p, 4)) = be32(qpn | b.RKey&0xff)
+	*(*uint32)(unsafe.Add(p, 4)) = endian.Big32(qpn | b.RKey&0xff)
 	if b.Length == 0 {
 		*(*uint8)(p) = keyFree
 		return

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"syscall"
 	"unsafe"
+
+	"purerdma/provider/internal/endian"
 )
 
 // Sizes in a work queue, bytes.
@@ -38,7 +40,7 @@ func putData(p unsafe.Pointer, length, lkey uint32, addr uint64) {
 }
 
 // put64 stores a number for the device.
-func put64(p unsafe.Pointer, v uint64) { *(*uint64)(p) = be64(v) }
+func put64(p unsafe.Pointer, v uint64) { *(*uint64)(p) = endian.Big64(v) }
 
 //go:noinline
 func tooManySGE(n int, max uint32) error {

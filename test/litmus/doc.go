@@ -23,7 +23,7 @@
 //		atomic.load r x               sync/atomic
 //		atomic.store x 1
 //		atomic.swap r x 1
-//		release x 1                   storeRelease of provider/mlx5
+//		release x 1                   StoreRelease of provider/internal/spin
 //		register x 1                  a store to a register of a device, or to write-combining memory
 //		arm64: DMB OSHST              an instruction of the assembly, on one architecture
 //		READ_ONCE r x                 also smp_load_acquire, WRITE_ONCE, smp_store_release,

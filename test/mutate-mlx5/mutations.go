@@ -26,7 +26,7 @@ type mutation struct {
 }
 
 // files lists the changed files, which contain the data path and its layouts.
-var files = []string{"provider/mlx5/*.go", "internal/mmio/*_amd64.s"}
+var files = []string{"provider/mlx5/*.go", "provider/internal/dbrec/*.go", "provider/internal/spin/*.go", "internal/mmio/*_amd64.s"}
 
 // mutations returns all possible changes.
 func mutations(root string) ([]mutation, error) {
@@ -155,7 +155,7 @@ func oneLine(s string) string {
 }
 
 // byteOrder lists the functions that convert the byte order.
-var byteOrder = []string{"be16", "be32", "be64"}
+var byteOrder = []string{"endian.Big16", "endian.Big32", "endian.Big64"}
 
 // narrower maps types of conversions to smaller types, which are so small that most values do
 // not fit.
