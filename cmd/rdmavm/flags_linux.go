@@ -65,7 +65,7 @@ func parse(args []string) (*flags, error) {
 		return err
 	})
 	list := fs.String("list", "", "run the commands in `file` (- is stdin) in one boot, see below")
-	fs.StringVar(&o.Trace, "trace", "", "with -driver mlx5: write a trace of the devices' operations to `file`")
+	fs.StringVar(&o.Trace, "trace", "", "write a trace of modeled devices' operations to `file`")
 	fs.StringVar(&o.Append, "append", "", "additional kernel `parameters`")
 	fs.IntVar(&o.Memory, "memory", 1024, "the guest's memory in `MB`")
 	fs.IntVar(&o.CPUs, "cpus", 2, "the guest's `number` of processors")

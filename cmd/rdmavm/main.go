@@ -39,7 +39,7 @@
 //	-list file       run the commands in file, see below
 //	-timeout d       time limit of a program: 10m, unless -test.timeout
 //	                 is longer; 0 is no limit, as for a shell
-//	-trace file      with -driver mlx5: write a trace of the cards to file
+//	-trace file      with modeled devices: write a trace of their operations to file
 //	-append words    further parameters for the kernel, as mitigations=off
 //	-memory MB       1024
 //	-cpus n          2

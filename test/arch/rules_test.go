@@ -82,9 +82,11 @@ var rules = map[string]rule{
 	"internal/hwreport":    {},
 	"cmd/rdmavm":           {ours: []string{"cmd/internal/version", "test/microvm/..."}, xsys: true},
 	// A device model for the project's tests and for users' tests.
-	"test/connectx":                  {ours: []string{"test/connectx/prm"}, unsafe: []string{"word.go", "poll.go"}},
+	"test/pci":                       {unsafe: []string{"word.go"}},
+	"test/vfiouser":                  {ours: []string{"test/pci"}, xsys: true},
+	"test/connectx":                  {ours: []string{"test/connectx/prm", "test/pci"}, unsafe: []string{"poll.go"}},
 	"test/connectx/prm":              {},
-	"test/connectx/vfiouser":         {xsys: true},
+	"test/connectx/cards":            {ours: []string{"test/connectx", "test/connectx/prm", "test/pci"}},
 	"test/connectx/tracediff/halves": {ours: []string{"test/connectx/tracediff"}},
 	"test/connectx/tracediff":        {ours: []string{"test/connectx/prm"}},
 	"test/connectx/inprocess": {ours: []string{"abi", "internal/fakeuverbs", "provider/mlx5/mlx5test", "test/connectx", "test/connectx/prm", "uverbs"},
@@ -100,7 +102,7 @@ var trees = map[string]rule{
 	"test/bench":         {ours: []string{"cm", "inflight", "msg", "stream", "verbs", "internal/vmtest", "test/..."}, xsys: true},
 	"test/bench-mlx5":    {ours: []string{"cm", "cm/cmtest", "verbs", "uverbs", "provider", "provider/mlx5", "provider/mlx5/mlx5test", "test/..."}, xsys: true},
 	"test/oracle/replay": {ours: []string{"abi", "internal/mem", "provider", "uverbs", "test/..."}},
-	"test/microvm":       {ours: []string{"test/microvm/...", "test/connectx", "test/connectx/prm", "test/connectx/vfiouser"}, xsys: true, others: []string{"github.com/vishvananda/netlink", "github.com/vishvananda/netlink/nl"}},
+	"test/microvm":       {ours: []string{"test/microvm/...", "test/connectx/cards", "test/pci", "test/vfiouser"}, xsys: true, others: []string{"github.com/vishvananda/netlink", "github.com/vishvananda/netlink/nl"}},
 }
 
 // inTests lists the additional imports of tests.

@@ -225,27 +225,3 @@ func (d *Device) dumpFill(dst [][]byte, a access, n uint64) ([][]byte, error) {
 	}
 	return dst, nil
 }
-
-// length returns the number of bytes of the pieces.
-func length(pieces [][]byte) (n int) {
-	for _, p := range pieces {
-		n += len(p)
-	}
-	return n
-}
-
-// transfer copies pieces to pieces, up to the end of the shorter list. It changes dst.
-func transfer(dst, src [][]byte) {
-	for _, s := range src {
-		for len(s) > 0 {
-			if len(dst) == 0 {
-				return
-			}
-			n := copy(dst[0], s)
-			s = s[n:]
-			if dst[0] = dst[0][n:]; len(dst[0]) == 0 {
-				dst = dst[1:]
-			}
-		}
-	}
-}

@@ -180,7 +180,7 @@ const boardID = "PURERDMA_MODEL"
 
 func queryAdapter(_ *Device, _, out []byte) error {
 	prm.Adapter.IEEEVendorID.Set(out, 0x2c9)
-	prm.Adapter.VSDVendorID.Set(out, vendorID)
+	prm.Adapter.VSDVendorID.Set(out, uint64(identity.Vendor))
 	copy(prm.Adapter.PSID.Of(out), boardID)
 	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"purerdma/test/connectx/prm"
+	"purerdma/test/pci"
 )
 
 // commandQueue is the queue of the driver's firmware commands. It is a page of entries, and the
@@ -49,7 +50,7 @@ func (f *Function) command(i int) {
 	object := fmt.Sprintf("command queue entry %d", i)
 	entry := f.d.mem.Bytes(f.cmdq.addr+uint64(i)<<logCommandStride, prm.CommandEntrySize)
 	switch {
-	case entry == nil || !aligned(entry):
+	case entry == nil || !pci.Aligned(entry):
 		f.d.violation(object, "the driver has no memory there")
 		return
 	case !prm.CommandEntry.Own.Is(entry):
@@ -68,7 +69,7 @@ func (f *Function) command(i int) {
 	prm.CommandEntry.Status.Set(e[:], uint64(status))
 	prm.CommandEntry.Own.Set(e[:], 0)
 	copy(prm.CommandEntry.Out.Of(entry), prm.CommandEntry.Out.Of(e[:]))
-	storeWord(entry[prm.CommandEntrySize-4:], [4]byte(e[prm.CommandEntrySize-4:]))
+	pci.StoreWord(entry[prm.CommandEntrySize-4:], [4]byte(e[prm.CommandEntrySize-4:]))
 	// The creator or destroyer of the queue for these events waits without an event.
 	if events && f.d.subscribed(prm.EventCommand) {
 		f.d.event(prm.EventCommand, 0, func(data []byte) { prm.EventVector.Set(data, 1<<i) })

@@ -2,7 +2,10 @@
 
 package connectx
 
-import "purerdma/test/connectx/prm"
+import (
+	"purerdma/test/connectx/prm"
+	"purerdma/test/pci"
+)
 
 // completion is a CQE, or the second half of a CQE of 128 bytes.
 type completion [64]byte
@@ -86,7 +89,7 @@ func (q *cq) put(d *Device, e *completion) bool {
 func writeEntry(last []byte, e *completion, index uint32, logSize uint) {
 	prm.CQE.Owner.Set(e[:], uint64(index>>logSize&1))
 	copy(last[:60], e[:])
-	storeWord(last[60:], [4]byte(e[60:]))
+	pci.StoreWord(last[60:], [4]byte(e[60:]))
 }
 
 // fail moves the queue to the error state and notifies the driver.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"purerdma/test/connectx/prm"
+	"purerdma/test/pci"
 )
 
 // cq is a completion queue.
@@ -64,8 +65,8 @@ func createCQ(d *Device, in, out []byte) (err error) {
 	q.buffer.hold(d, 1)
 	q.uar.cqs = append(q.uar.cqs, q)
 	if q.uar.mem != nil {
-		if r := d.mem.Bytes(q.record, 8); r != nil && aligned(r) {
-			swapWord(r[4:], notArmed)
+		if r := d.mem.Bytes(q.record, 8); r != nil && pci.Aligned(r) {
+			pci.SwapWord(r[4:], notArmed)
 		}
 	}
 	prm.ObjectOut.Number.Set(out, uint64(q.n))
@@ -185,10 +186,10 @@ func modifyCQ(d *Device, in, _ []byte) error {
 // consumer returns the consumer index of the driver.
 func (q *cq) consumer(d *Device) (uint32, bool) {
 	r := d.mem.Bytes(q.record, 8)
-	if r == nil || !aligned(r) {
+	if r == nil || !pci.Aligned(r) {
 		return 0, false
 	}
-	return loadWord(r) & prm.ConsumerIndexMask, true
+	return pci.LoadWord(r) & prm.ConsumerIndexMask, true
 }
 
 // name returns the queue's name in violations.
@@ -197,12 +198,12 @@ func (q *cq) name() string { return fmt.Sprintf("CQ %#x", q.n) }
 // arm handles a store to the register that arms queues.
 func (q *cq) arm(d *Device, word uint32) {
 	r := d.mem.Bytes(q.record, 8)
-	if r == nil || !aligned(r) {
+	if r == nil || !pci.Aligned(r) {
 		d.violation(q.name(), "its doorbell record is not there")
 		return
 	}
 	// The store may arrive after the next store to the record.
-	if rec := loadWord(r[4:]); (rec-word)&prm.ConsumerIndexMask >= 1<<23 {
+	if rec := pci.LoadWord(r[4:]); (rec-word)&prm.ConsumerIndexMask >= 1<<23 {
 		d.violation(q.name(), "it is armed by %#08x, but its doorbell record has %#08x", word, rec)
 	}
 	q.armBy(d, word)

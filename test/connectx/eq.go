@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	"purerdma/test/connectx/prm"
+	"purerdma/test/pci"
 )
 
 // eq is an event queue.
@@ -107,7 +108,7 @@ func (e *eq) post(d *Device, v *[prm.EQESize]byte) {
 	}
 	prm.EQE.Owner.Set(v[:], uint64(e.pi>>e.logSize&1))
 	copy(p[:prm.EQESize-4], v[:])
-	storeWord(p[prm.EQESize-4:], [4]byte(v[prm.EQESize-4:])) // the owner bit last
+	pci.StoreWord(p[prm.EQESize-4:], [4]byte(v[prm.EQESize-4:])) // the owner bit last
 	if d.cfg.Trace != nil {
 		d.cfg.Trace(&EventRecord{Device: d.cfg.Name, EQ: e.n, Index: e.pi, EQE: *v})
 	}

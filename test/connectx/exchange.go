@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"purerdma/test/connectx/prm"
+	"purerdma/test/pci"
 )
 
 // message is a request on the fabric.
@@ -138,10 +139,10 @@ func (q *qp) bring(f *flight, r *request, a answer) {
 	if f.signaled && n > 0 && n <= most && q.sendCQ.holds(n) {
 		f.short = n
 		to := [][]byte{f.scattered[:n]}
-		transfer(to, a.data)
+		pci.Transfer(to, a.data)
 		return
 	}
-	transfer(r.local, a.data)
+	pci.Transfer(r.local, a.data)
 }
 
 // timeout is called when an answer has not arrived in time.

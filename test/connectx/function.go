@@ -2,14 +2,28 @@
 
 package connectx
 
-import "fmt"
+import (
+	"fmt"
+
+	"purerdma/test/pci"
+)
+
+// Vectors is the number of MSI-X vectors of the function.
+const Vectors = 16
+
+// identity is the identity of a ConnectX-5.
+var identity = pci.Identity{
+	Vendor: 0x15b3, Device: 0x1017, Subsystem: 0x0020, Class: pci.ClassEthernet,
+	BARs: [6]uint64{BARSize}, Prefetchable: true,
+	Vectors: Vectors, VectorTable: 0x2000, VectorPendingArray: 0x3000,
+}
 
 // Function presents a Device on a PCI bus. It has a configuration space, and BAR 0 with the
 // initialization segment and the pages of doorbell registers. The implementation of the bus,
 // such as a vfiouser.Server, may call its methods from any goroutine.
 type Function struct {
 	d      *Device
-	config []byte
+	config *pci.ConfigSpace
 	cmdq   commandQueue
 }
 
@@ -19,20 +33,17 @@ func NewFunction(d *Device) *Function {
 	d.fabric.lock()
 	defer d.fabric.unlock()
 	d.needsBoot = true
-	return &Function{d: d, config: newConfig()}
+	return &Function{d: d, config: pci.NewConfigSpace(identity)}
 }
 
-// regionConfig is the index of the configuration space's region. BAR 0 is region 0.
-const regionConfig = 7
-
-// RegionSize returns the size of a region in bytes. Regions are BAR 0 and the configuration
-// space, which is region 7. Other regions have size 0.
+// RegionSize returns the size of a region in bytes. Regions are BAR 0 and
+// pci.ConfigRegion. Other regions have size 0.
 func (f *Function) RegionSize(index int) uint64 {
 	switch index {
 	case 0:
 		return BARSize
-	case regionConfig:
-		return ConfigSize
+	case pci.ConfigRegion:
+		return pci.ConfigSize
 	}
 	return 0
 }
@@ -47,8 +58,8 @@ func (f *Function) ReadRegion(index int, offset uint64, p []byte) {
 		for i := range p {
 			p[i] = 0xff
 		}
-	case index == regionConfig && offset < ConfigSize:
-		copy(p, f.config[offset:])
+	case index == pci.ConfigRegion:
+		f.config.Read(offset, p)
 	case index == 0 && offset < initSegmentSize:
 		seg := f.initSegment()
 		copy(p, seg[offset:])
@@ -61,8 +72,8 @@ func (f *Function) WriteRegion(index int, offset uint64, p []byte) {
 	defer f.d.fabric.unlock()
 	switch {
 	case f.d.removed:
-	case index == regionConfig && offset < ConfigSize:
-		writeConfig(f.config, int(offset), p)
+	case index == pci.ConfigRegion:
+		f.config.Write(offset, p)
 	case index == 0 && offset < initSegmentSize:
 		f.writeInitSegment(int(offset), p)
 	case index == 0 && offset >= firstUAR*PageSize && offset < BARSize:
@@ -78,7 +89,7 @@ func (f *Function) WriteRegion(index int, offset uint64, p []byte) {
 func (f *Function) Reset() {
 	f.d.fabric.lock()
 	defer f.d.fabric.unlock()
-	f.config = newConfig()
+	f.config = pci.NewConfigSpace(identity)
 	f.cmdq = commandQueue{}
 	f.d.reset()
 }

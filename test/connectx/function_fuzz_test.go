@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"purerdma/test/connectx/prm"
+	"purerdma/test/pci"
 )
 
 // FuzzFunction is a driver that stores to registers and issues commands of any contents. Their
@@ -48,7 +49,7 @@ func FuzzFunction(f *testing.F) {
 				for i := range p {
 					p[i] = next()
 				}
-				r.f.WriteRegion([]int{0, 0, 0, regionConfig}[next()%4], off, p)
+				r.f.WriteRegion([]int{0, 0, 0, pci.ConfigRegion}[next()%4], off, p)
 			case 1: // a command with sparse contents
 				b := opcode(ops[int(next())%len(ops)], 16+16*int(next()))
 				prm.HeaderIn.OpMod.Set(b, uint64(next()%4))

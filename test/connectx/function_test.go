@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"purerdma/test/connectx/prm"
+	"purerdma/test/pci"
 )
 
 // busRig is a rig whose driver uses the PCI function.
@@ -263,10 +264,10 @@ func TestConfigSpace(t *testing.T) {
 	r := newBusRig(t)
 	read := func(off uint64, n int) uint64 {
 		b := make([]byte, 8)
-		r.f.ReadRegion(regionConfig, off, b[:n])
+		r.f.ReadRegion(pci.ConfigRegion, off, b[:n])
 		return binary.LittleEndian.Uint64(b)
 	}
-	if v := read(0, 4); v != deviceID<<16|vendorID {
+	if v := read(0, 4); v != uint64(identity.Device)<<16|uint64(identity.Vendor) {
 		t.Errorf("IDs = %#x", v)
 	}
 	if v := read(0x0a, 2); v != 0x0200 {
@@ -284,21 +285,21 @@ func TestConfigSpace(t *testing.T) {
 		t.Errorf("capabilities = %v, want 0x01, 0x10 and 0x11", seen)
 	}
 	// The size of BAR 0, determined like a bus.
-	r.f.WriteRegion(regionConfig, 0x10, []byte{0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff})
+	r.f.WriteRegion(pci.ConfigRegion, 0x10, []byte{0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff})
 	if v := read(0x10, 8); ^(v&^0xf)+1 != BARSize || v&0xf != 0xc {
 		t.Errorf("BAR 0 = %#x", v)
 	}
-	r.f.WriteRegion(regionConfig, 0, bytes.Repeat([]byte{0xff}, ConfigSize))
-	if v := read(0, 4); v != deviceID<<16|vendorID {
+	r.f.WriteRegion(pci.ConfigRegion, 0, bytes.Repeat([]byte{0xff}, pci.ConfigSize))
+	if v := read(0, 4); v != uint64(identity.Device)<<16|uint64(identity.Vendor) {
 		t.Errorf("IDs after a write = %#x, want no change", v)
 	}
 	if v := read(4, 2); v != 0x0547 {
 		t.Errorf("command register = %#x, want 0x547", v)
 	}
-	r.f.ReadRegion(regionConfig, ConfigSize, make([]byte, 4))
-	r.f.WriteRegion(regionConfig, ConfigSize, nil)
+	r.f.ReadRegion(pci.ConfigRegion, pci.ConfigSize, make([]byte, 4))
+	r.f.WriteRegion(pci.ConfigRegion, pci.ConfigSize, nil)
 	for index := range 12 {
-		want := map[int]uint64{0: BARSize, regionConfig: ConfigSize}[index]
+		want := map[int]uint64{0: BARSize, pci.ConfigRegion: pci.ConfigSize}[index]
 		if n := r.f.RegionSize(index); n != want {
 			t.Errorf("RegionSize(%d) = %d", index, n)
 		}

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"purerdma/test/connectx/prm"
+	"purerdma/test/pci"
 )
 
 // TestForced makes requests fail with every syndrome.
@@ -101,7 +102,7 @@ func TestRemove(t *testing.T) {
 		t.Errorf("Exec after Remove = %x, want ones", out)
 	}
 	var b [64]byte
-	for _, region := range []int{0, regionConfig} {
+	for _, region := range []int{0, pci.ConfigRegion} {
 		f.ReadRegion(region, 0, b[:])
 		if !bytes.Equal(b[:], ones) {
 			t.Errorf("ReadRegion(%d) = %x, want ones", region, b)

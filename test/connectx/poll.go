@@ -9,6 +9,7 @@ import (
 	"unsafe"
 
 	"purerdma/test/connectx/prm"
+	"purerdma/test/pci"
 )
 
 // nothing is the value of a register that has been polled. No driver stores it. The operation
@@ -133,8 +134,8 @@ const notArmed = ^uint32(0)
 
 // rearm checks whether a queue was armed, by the last store or by a store that was overwritten.
 func (q *cq) rearm(d *Device) {
-	if r := d.mem.Bytes(q.record, 8); r != nil && aligned(r) {
-		if w := swapWord(r[4:], notArmed); w != notArmed {
+	if r := d.mem.Bytes(q.record, 8); r != nil && pci.Aligned(r) {
+		if w := pci.SwapWord(r[4:], notArmed); w != notArmed {
 			q.armBy(d, w)
 		}
 	}

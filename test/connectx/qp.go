@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"purerdma/test/connectx/prm"
+	"purerdma/test/pci"
 )
 
 // qp is a queue pair.
@@ -218,10 +219,10 @@ func (q *qp) name() string { return fmt.Sprintf("QP %#x", q.n) }
 // posted returns the number of WQEBBs that the driver has posted.
 func (q *qp) posted() uint16 {
 	b := q.d.mem.Bytes(q.record, 8)
-	if b == nil || !aligned(b) {
+	if b == nil || !pci.Aligned(b) {
 		return q.next
 	}
-	return uint16(loadWord(b[4:]))
+	return uint16(pci.LoadWord(b[4:]))
 }
 
 // connected reports whether the QP has exactly one peer.

@@ -2,7 +2,10 @@
 
 package connectx
 
-import "purerdma/test/connectx/prm"
+import (
+	"purerdma/test/connectx/prm"
+	"purerdma/test/pci"
+)
 
 // receive stores a message in the next receive and completes it.
 func (t *target) receive(m *message) answer {
@@ -29,7 +32,7 @@ func (t *target) receive(m *message) answer {
 	}
 	var wide []byte
 	if m.opcode != prm.WQEWriteImm {
-		n := length(m.data)
+		n := pci.Length(m.data)
 		most := 0
 		switch t.scatter {
 		case prm.ScatterResp32:
@@ -38,7 +41,7 @@ func (t *target) receive(m *message) answer {
 			most = 64
 		}
 		if n > 0 && n <= most && t.cq.holds(n) {
-			transfer([][]byte{t.d.short[:n]}, m.data)
+			pci.Transfer([][]byte{t.d.short[:n]}, m.data)
 			wide = t.cq.inline(&e, t.d.short[:n])
 		} else {
 			var s prm.Syndrome
@@ -50,7 +53,7 @@ func (t *target) receive(m *message) answer {
 			case prm.SyndromeLocalLength:
 				return t.refuseReceive(w, prm.SyndromeRemoteInvalid, s, 0, "receive %#x is too short for %d bytes", w.index, n)
 			}
-			transfer(t.d.scattered(t.d.remote, n), m.data)
+			pci.Transfer(t.d.scattered(t.d.remote, n), m.data)
 		}
 	}
 	t.queue.take(w)

@@ -4,6 +4,7 @@ package connectx
 
 import (
 	"purerdma/test/connectx/prm"
+	"purerdma/test/pci"
 )
 
 // receiveQueue is a queue of receives. A QP's receives are consecutive. Receives of a shared
@@ -21,10 +22,10 @@ type receiveQueue struct {
 // posted returns the number of available receives.
 func (r *receiveQueue) posted(d *Device) uint16 {
 	b := d.mem.Bytes(r.record, 4)
-	if b == nil || !aligned(b) {
+	if b == nil || !pci.Aligned(b) {
 		return 0
 	}
-	return uint16(loadWord(b)) - r.taken
+	return uint16(pci.LoadWord(b)) - r.taken
 }
 
 // receive is one receive with its index and its elements.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"purerdma/test/connectx/prm"
+	"purerdma/test/pci"
 )
 
 // responder is the state of a QP for its peer's requests.
@@ -221,7 +222,7 @@ func (t *target) takeWrite(m *message) answer {
 	if !ok {
 		return a
 	}
-	transfer(dst, m.data)
+	pci.Transfer(dst, m.data)
 	if m.opcode == prm.WQEWriteImm {
 		return t.receive(m)
 	}

@@ -7,18 +7,11 @@ import (
 	"fmt"
 
 	"purerdma/test/connectx/prm"
+	"purerdma/test/pci"
 )
 
 // Violation is an operation that a driver must not do.
-type Violation struct {
-	Device string
-	Object string // such as "QP 0x41" or "CREATE_CQ"
-	Text   string
-}
-
-func (v Violation) Error() string {
-	return fmt.Sprintf("%s: %s: %s", v.Device, v.Object, v.Text)
-}
+type Violation = pci.Violation
 
 // strict reports whether violations are checked.
 func (d *Device) strict() bool { return d.cfg.Violation != nil }

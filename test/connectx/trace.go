@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"purerdma/test/connectx/prm"
+	"purerdma/test/pci"
 )
 
 // Record is one operation of a device, such as a *[CommandRecord]. Its String method returns
@@ -89,8 +90,8 @@ func (d *Device) traceDoorbell(page uint32, off int, p []byte) {
 			record = q.record
 		}
 	}
-	if b := d.mem.Bytes(record, prm.DoorbellRecordLength); record != 0 && b != nil && aligned(b) {
-		r.Posted = binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint32(nil, loadWord(b)), loadWord(b[4:]))
+	if b := d.mem.Bytes(record, prm.DoorbellRecordLength); record != 0 && b != nil && pci.Aligned(b) {
+		r.Posted = binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint32(nil, pci.LoadWord(b)), pci.LoadWord(b[4:]))
 	}
 	d.cfg.Trace(r)
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"purerdma/test/connectx/prm"
+	"purerdma/test/pci"
 )
 
 // workQueue contains the common parts of send and receive queues of Ethernet.
@@ -71,10 +72,10 @@ func (q *workQueue) name() string { return fmt.Sprintf("%s %#x", q.kind, q.n) }
 // sends.
 func (q *workQueue) posted(d *Device, word int) (uint32, bool) {
 	r := d.mem.Bytes(q.record, prm.DoorbellRecordLength)
-	if r == nil || !aligned(r) {
+	if r == nil || !pci.Aligned(r) {
 		return 0, false
 	}
-	return loadWord(r[4*word:]) & 0xffff, true
+	return pci.LoadWord(r[4*word:]) & 0xffff, true
 }
 
 // outstanding returns the number of posted strides that have not been executed. It returns 0 if

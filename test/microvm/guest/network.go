@@ -73,7 +73,7 @@ func joinNetwork(cfg *wire.Config, ends [2]end) ([]end, error) {
 		return nil, err
 	}
 	if cfg.PCI {
-		err = takeFunctions(cfg.Driver+"_core", mine)
+		err = takeFunctions(cfg.Driver, mine)
 		ends[1-cfg.Host].rdma = mine[0].rdma // both VMs use equal names
 	} else {
 		err = rename("eth0", mine[0].netdev)
@@ -90,7 +90,7 @@ func makeDevices(cfg *wire.Config, ends []end) error {
 	var err error
 	if cfg.PCI {
 		ends = ends[:cfg.Ends]
-		err = takeFunctions(cfg.Driver+"_core", ends)
+		err = takeFunctions(cfg.Driver, ends)
 	} else {
 		err = makeVeth(ends)
 	}

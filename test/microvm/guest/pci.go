@@ -11,6 +11,8 @@ import (
 	"slices"
 
 	"github.com/vishvananda/netlink"
+
+	"purerdma/test/microvm/kernel"
 )
 
 // pciDrivers is the directory of sysfs with the functions of each driver.
@@ -20,9 +22,13 @@ const pciDrivers = "/sys/bus/pci/drivers"
 // It renames the network devices to the ends' names, and stores the names of the RDMA devices
 // in the ends.
 func takeFunctions(driver string, ends []end) error {
+	d, err := kernel.FindDriver(driver)
+	if err != nil {
+		return err
+	}
 	var found []function
-	err := wait(fmt.Sprintf("%d functions of %s with network and RDMA devices", len(ends), driver), func() (bool, error) {
-		found = functions(filepath.Join(pciDrivers, driver))
+	err = wait(fmt.Sprintf("%d functions of %s with network and RDMA devices", len(ends), d.Model.Driver), func() (bool, error) {
+		found = functions(filepath.Join(pciDrivers, d.Model.Driver), d.Model.Netdev)
 		return len(found) >= len(ends), nil
 	})
 	if err != nil {
@@ -44,12 +50,17 @@ func takeFunctions(driver string, ends []end) error {
 // function contains a PCI function's devices.
 type function struct{ netdev, rdma string }
 
-// functions returns the functions in a driver's directory with both devices, by address.
-func functions(dir string) (list []function) {
+// functions returns the functions in a driver's directory with both devices, by address. With
+// netdev the network device belongs to the function. Otherwise the function and the network card
+// of the virtual machine have the same number.
+func functions(dir string, netdev bool) (list []function) {
 	addrs, _ := filepath.Glob(filepath.Join(dir, "????:??:??.?"))
 	slices.Sort(addrs)
 	for _, a := range addrs {
-		f := function{netdev: only(filepath.Join(a, "net")), rdma: only(filepath.Join(a, "infiniband"))}
+		f := function{netdev: fmt.Sprintf("eth%d", len(list)), rdma: only(filepath.Join(a, "infiniband"))}
+		if netdev {
+			f.netdev = only(filepath.Join(a, "net"))
+		}
 		if f.netdev != "" && f.rdma != "" {
 			list = append(list, f)
 		}

@@ -6,7 +6,6 @@ package host
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -67,7 +66,7 @@ func (v *vm) receive() error {
 
 // fault executes a line of a program in the guest and sends the result to the guest.
 func (v *vm) fault(data []byte) error {
-	err := errors.New("only -driver mlx5 supports faults")
+	err := fmt.Errorf("-driver %s has no faults: its devices are not modeled", v.o.Driver)
 	if v.hcas != nil {
 		err = v.hcas.fault(string(data))
 	}

@@ -14,7 +14,41 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"purerdma/test/microvm/kernel"
 )
+
+// model returns the model of a driver.
+func model(t *testing.T, driver string) *kernel.Model {
+	t.Helper()
+	d, err := kernel.FindDriver(driver)
+	if err != nil {
+		t.Fatalf("kernel.FindDriver: %v", err)
+	}
+	return d.Model
+}
+
+// TestFault checks the error of lines that are not a device, a fault and its arguments.
+func TestFault(t *testing.T) {
+	h, err := startHCAs(t.Context(), model(t, "mlx5"), 2, t.TempDir(), nil)
+	if err != nil {
+		t.Fatalf("startHCAs: %v", err)
+	}
+	defer h.stop()
+	for line, want := range map[string]string{
+		"hca0 port-down\n":  "",
+		"":                  `fault "": want DEVICE FAULT`,
+		"hca0":              "want DEVICE FAULT",
+		"hca0 drain 77\n":   `fault "hca0 drain 77": no QP in RTS 0x4d`,
+		"hca2 drain 0x4d ":  "no such device",
+		"hca0 lose 1 2 3 4": "want the numbers MESSAGES",
+	} {
+		err := h.fault(line)
+		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("fault(%q) = %v, want %q", line, err, want)
+		}
+	}
+}
 
 // message returns a message of vfio-user.
 func message(command uint16, body []byte) []byte {
@@ -48,7 +82,7 @@ func TestHCAs(t *testing.T) {
 	}
 	own := errors.New("the run's own")
 	var sockets []string
-	err := o.withHCAs(t.Context(), dir, func(h *hcas) error {
+	err := o.withHCAs(t.Context(), model(t, "mlx5"), dir, func(h *hcas) error {
 		sockets = h.sockets
 		for i, path := range sockets {
 			c, err := net.Dial("unix", path)
@@ -88,7 +122,7 @@ func TestHCAs(t *testing.T) {
 			t.Errorf("%s still accepts connections", s)
 		}
 	}
-	if err := o.withHCAs(t.Context(), filepath.Join(dir, "none"), func(*hcas) error { return nil }); err == nil {
+	if err := o.withHCAs(t.Context(), model(t, "mlx5"), filepath.Join(dir, "none"), func(*hcas) error { return nil }); err == nil {
 		t.Error("withHCAs without a directory = nil, want an error")
 	}
 }

@@ -7,6 +7,7 @@ package host
 import (
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -14,6 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"purerdma/test/microvm/kernel"
 	"purerdma/test/microvm/qemu"
 	"purerdma/test/microvm/share"
 	"purerdma/test/microvm/wire"
@@ -23,7 +25,7 @@ import (
 // for the guest.
 func (o *Options) machine(p *parts, dir string, i int) (*qemu.Machine, error) {
 	cfg := &wire.Config{
-		Driver: o.Driver, PCI: p.driver.PCI, Modules: p.modules, Params: p.params, Ends: o.Hosts, VMs: 1, Host: i,
+		Driver: o.Driver, PCI: p.driver.Model != nil, Modules: p.modules, Params: p.params, Ends: o.Hosts, VMs: 1, Host: i,
 		Root: o.Root, Kernel: "kernel", Commands: o.Commands, Timeout: o.Timeout,
 		TTY: o.TTY, Rows: o.Rows, Cols: o.Cols,
 	}
@@ -41,11 +43,9 @@ func (o *Options) machine(p *parts, dir string, i int) (*qemu.Machine, error) {
 	if o.VMs {
 		cfg.VMs = o.Hosts
 	}
-	if o.VMs && p.hcas == nil {
-		m.Net = &qemu.Net{
-			Local:  filepath.Join(dir, fmt.Sprintf("net%d", i)),
-			Remote: filepath.Join(dir, fmt.Sprintf("net%d", 1-i)),
-			MAC:    fmt.Sprintf("52:54:00:00:00:%02x", i+1),
+	for n := range o.Hosts {
+		if o.hasCard(p.driver, i, n) {
+			m.Nets = append(m.Nets, card(dir, n))
 		}
 	}
 	m.Dirs = append(m.Dirs, qemu.Dir{Tag: cfg.Kernel, Path: p.kernel.Modules, ReadOnly: true})
@@ -90,6 +90,30 @@ func (o *Options) machine(p *parts, dir string, i int) (*qemu.Machine, error) {
 	}
 	return m, nil
 }
+
+// hasCard reports whether virtual machine i has a network card for host n. The network device of
+// a host is a network card if the host's driver takes one, or if it is the end of a cable between
+// two virtual machines.
+func (o *Options) hasCard(d kernel.Driver, i, n int) bool {
+	if d.Model != nil && d.Model.Netdev {
+		return false
+	}
+	return o.VMs && n == i || !o.VMs && d.Model != nil
+}
+
+// card returns the network card of a host. Its cable leads to the other host.
+func card(dir string, n int) qemu.Net {
+	m := mac(n)
+	return qemu.Net{
+		Local:  filepath.Join(dir, fmt.Sprintf("net%d", n)),
+		Remote: filepath.Join(dir, fmt.Sprintf("net%d", 1-n)),
+		MAC:    net.HardwareAddr(m[:]).String(),
+	}
+}
+
+// mac returns the MAC address of a host, if its network device is a network card of a virtual
+// machine.
+func mac(i int) [6]byte { return [6]byte{0x52, 0x54, 0, 0, 0, byte(i + 1)} }
 
 // program returns the absolute path of the program for an empty root, or "" if it can only be
 // in the packages.

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"purerdma/test/microvm/arch"
+	"purerdma/test/microvm/kernel"
 	"purerdma/test/microvm/wire"
 )
 
@@ -23,7 +24,7 @@ import (
 type Options struct {
 	Arch     *arch.Arch // of the guest
 	Kernel   string     // a series: 6.1, ...
-	Driver   string     // rxe, siw or mlx5
+	Driver   string     // a driver: rxe, ...
 	Hosts    int        // number of RDMA devices, 2 of them connected by a wire
 	VMs      bool       // with two hosts, each is a VM
 	Root     string     // wire.RootOverlay or wire.RootNone
@@ -31,7 +32,7 @@ type Options struct {
 	Release  string   // Debian release of the packages, "" for this machine's.
 	Modules  []string // additional modules of the kernel, each with its parameters: "bonding max_bonds=3"
 	Shares   []string
-	Trace    string // file for the trace of the software ConnectX.
+	Trace    string // file for the trace of modeled devices.
 	Append   string // additional kernel parameters.
 	Memory   int    // in MB
 	CPUs     int
@@ -50,6 +51,12 @@ type Options struct {
 	Started        func(*wire.Conn) // called when a program starts
 }
 
+// modeled reports whether rdmavm models the devices of a driver.
+func modeled(driver string) bool {
+	d, err := kernel.FindDriver(driver)
+	return err == nil && d.Model != nil
+}
+
 // Status is the exit status for a failure of rdmavm itself.
 const Status = 125
 
@@ -62,8 +69,8 @@ func (o *Options) check() error {
 		return errors.New("-vms: needs -hosts 2")
 	case o.Release != "" && (len(o.Packages) == 0 || strings.Trim(o.Release, "abcdefghijklmnopqrstuvwxyz") != ""):
 		return fmt.Errorf("-release %s: want the name of a Debian release, with -packages", o.Release)
-	case o.Trace != "" && o.Driver != "mlx5":
-		return fmt.Errorf("-trace: -driver %s is not supported, only mlx5", o.Driver)
+	case o.Trace != "" && !modeled(o.Driver):
+		return fmt.Errorf("-trace: -driver %s is not supported: its devices are not modeled", o.Driver)
 	case o.Root != wire.RootOverlay && o.Root != wire.RootNone:
 		return fmt.Errorf("-root %s: want %s or %s", o.Root, wire.RootOverlay, wire.RootNone)
 	case o.Root == wire.RootNone && len(o.Commands) > 1:

@@ -28,7 +28,7 @@ type parts struct {
 	qemu     *qemu.QEMU
 	accel    string
 	driver   kernel.Driver
-	hcas     *hcas // set if the driver is for PCI functions
+	hcas     *hcas // set if the driver's devices are modeled
 	kernel   *kernel.Kernel
 	image    string // initramfs with the modules
 	modules  []string
@@ -74,11 +74,11 @@ func Run(ctx context.Context, o *Options) (int, error) {
 	if p.accel, err = p.findAccel(o, dir); err != nil {
 		return Status, interrupted(ctx, err)
 	}
-	if !p.driver.PCI {
+	if p.driver.Model == nil {
 		return o.runVMs(ctx, p, dir, sig)
 	}
 	var status int
-	err = o.withHCAs(ctx, dir, func(h *hcas) (err error) {
+	err = o.withHCAs(ctx, p.driver.Model, dir, func(h *hcas) (err error) {
 		p.hcas = h
 		status, err = o.runVMs(ctx, p, dir, sig)
 		return err
@@ -229,7 +229,7 @@ func prepare(ctx context.Context, o *Options) (*parts, error) {
 	if err := os.MkdirAll(p.logs, 0o755); err != nil {
 		return nil, err
 	}
-	if p.qemu, err = qemu.Get(ctx, c, o.Arch, driver.PCI, o.Refresh, o.Stderr); err != nil {
+	if p.qemu, err = qemu.Get(ctx, c, o.Arch, driver.Model != nil, o.Refresh, o.Stderr); err != nil {
 		return nil, err
 	}
 	src := kernel.Sources{Cache: c, Series: series, Arch: o.Arch, Refresh: o.Refresh, Progress: o.Stderr}

@@ -40,7 +40,7 @@ type vm struct {
 	input          *input
 	kmsg           bytes.Buffer // the kernel's log
 	mark           int          // kmsg's length at the command's start
-	hcas           *hcas        // nil unless the driver is for PCI functions
+	hcas           *hcas        // nil unless the driver's devices are modeled
 	status         int          // status of the first failed command
 	failed         string       // reason of the guest's failure
 

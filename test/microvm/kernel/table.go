@@ -11,7 +11,9 @@ import (
 	"slices"
 	"strings"
 
+	"purerdma/test/connectx/cards"
 	"purerdma/test/microvm/arch"
+	"purerdma/test/pci"
 )
 
 // A Series is a kernel series for -kernel.
@@ -83,8 +85,17 @@ var table = []Series{
 type Driver struct {
 	Name    string
 	Modules []string // modules of the driver
-	PCI     bool     // its devices are PCI functions, which rdmavm has to model
+	Model   *Model   // nil unless its devices are PCI functions, which rdmavm models
 	prepare func(context.Context, *Kernel, Sources) error
+}
+
+// A Model is the model of a driver's PCI functions.
+type Model struct {
+	Driver string // the kernel's name of the PCI driver
+	// Netdev reports whether each function has a network device. Otherwise the driver takes the
+	// network card of the virtual machine that has the function's MAC address.
+	Netdev bool
+	New    func() pci.Fabric
 }
 
 // Prepare adds the modules to the kernel that the driver needs and that Debian's kernels do not
@@ -101,9 +112,11 @@ var drivers = []Driver{
 	// separate module that is not a dependency of any other module.
 	{Name: "rxe", Modules: []string{"?crc32_generic", "?crc32c_generic", "rdma_rxe"}},
 	// The previous comment also applies to siw. Debian includes only its source.
-	{Name: "siw", Modules: []string{"?crc32c_generic", "siw"}, prepare: prepareSIW},
+	{Name: "siw", Modules: []string{"?crc32c_generic", "siw"},
+		prepare: source{"siw", "drivers/infiniband/sw/siw", "CONFIG_RDMA_SIW=m"}.prepare},
 	// The modules of ConnectX cards depend on each other in this order.
-	{Name: "mlx5", Modules: []string{"mlxfw", "mlx5_core", "mlx5_ib"}, PCI: true, prepare: prepareMLX5},
+	{Name: "mlx5", Modules: []string{"mlxfw", "mlx5_core", "mlx5_ib"}, prepare: prepareMLX5,
+		Model: &Model{Driver: "mlx5_core", Netdev: true, New: cards.New}},
 }
 
 // Find returns the series with a name for an architecture, or the default for "".

@@ -31,7 +31,7 @@ type Machine struct {
 	Console string   // file for the kernel's output
 	Port    *os.File // one end of a socket pair, the channel of package wire
 	Dirs    []Dir    // directories of the host, through 9p
-	Net     *Net     // nil for none
+	Nets    []Net
 
 	// VFIOUser contains the sockets of PCI functions that other processes model. With them the
 	// machine has PCI Express and shares its memory.
@@ -85,9 +85,9 @@ func (m *Machine) Args() []string {
 		})
 		a = append(a, "-device", fmt.Sprintf("pcie-root-port,id=port%d,chassis=%d,slot=%d,addr=%#x", i, i+1, i+1, firstSlot+MaxDirs/8+i), "-device", string(dev))
 	}
-	if n := m.Net; n != nil {
-		a = append(a, "-netdev", fmt.Sprintf("dgram,id=net,local.type=unix,local.path=%s,remote.type=unix,remote.path=%s", escape(n.Local), escape(n.Remote)),
-			"-device", "virtio-net-pci,netdev=net,romfile=,mac="+n.MAC)
+	for i, n := range m.Nets {
+		a = append(a, "-netdev", fmt.Sprintf("dgram,id=net%d,local.type=unix,local.path=%s,remote.type=unix,remote.path=%s", i, escape(n.Local), escape(n.Remote)),
+			"-device", fmt.Sprintf("virtio-net-pci,netdev=net%d,romfile=,mac=%s", i, n.MAC))
 	}
 	return a
 }

@@ -22,7 +22,7 @@ func TestArgs(t *testing.T) {
 	for i := range 9 {
 		m.Dirs = append(m.Dirs, Dir{Tag: "t", Path: "/d,e", ReadOnly: i == 0})
 	}
-	m.Net = &Net{Local: "/a", Remote: "/b", MAC: "52:54:00:00:00:01"}
+	m.Nets = []Net{{Local: "/a", Remote: "/b", MAC: "52:54:00:00:00:01"}}
 	got := strings.Join(m.Args(), " ")
 	for _, want := range []string{
 		"-m 512", "-smp 2", "path=a,,b", "fd=3", "isa-debug-exit,iobase=0xf4",

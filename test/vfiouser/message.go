@@ -29,6 +29,9 @@ const (
 	flagError    = 1 << 5
 )
 
+// numRegions is VFIO_PCI_NUM_REGIONS of linux/vfio.h, including VGA's region.
+const numRegions = 9
+
 // Sizes in bytes.
 const (
 	headerSize = 16

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//go:build linux
-
-package host
+package cards
 
 import (
 	"errors"
@@ -17,8 +15,7 @@ import (
 	"purerdma/test/connectx/prm"
 )
 
-// faultArgs maps each fault to the names of its numbers. A program in the guest injects a fault
-// with a line "DEVICE FAULT NUMBERS". DEVICE is hca0 or hca1.
+// faultArgs maps each fault to the names of its numbers.
 var faultArgs = map[string]string{
 	"port-down": "", "port-up": "", "fatal": "SYNDROME", "silent": "YES",
 	"lose": "MESSAGES", "lose-answers": "MESSAGES", "delay": "MESSAGES MICROSECONDS",
@@ -28,18 +25,18 @@ var faultArgs = map[string]string{
 }
 
 // run injects a fault into a device. a has as many numbers as faultArgs has names.
-func (h *hcas) run(name, fault string, a []uint32) error {
-	d := h.devices[name]
+func (f *Fabric) run(name, fault string, a []uint32) error {
+	d := f.devices[name]
 	switch fault {
 	case "port-down", "port-up":
 		d.SetPort(fault == "port-up")
 	case "fatal":
 		d.Fatal(uint8(a[0]))
 	case "silent":
-		h.fabric.Lock()
-		h.silent[name] = a[0] != 0
-		h.fabric.Unlock()
-		h.fabric.OnPacket(h.fate)
+		f.Lock()
+		f.silent[name] = a[0] != 0
+		f.Unlock()
+		f.OnPacket(f.fate)
 	case "lose", "lose-answers", "delay":
 		r := rule{fate: connectx.Lost, left: a[0]}
 		switch fault {
@@ -48,10 +45,10 @@ func (h *hcas) run(name, fault string, a []uint32) error {
 		case "delay":
 			r.fate, r.delay = connectx.Arrives, time.Duration(a[1])*time.Microsecond
 		}
-		h.fabric.Lock()
-		h.rules[name] = &r
-		h.fabric.Unlock()
-		h.fabric.OnPacket(h.fate)
+		f.Lock()
+		f.rules[name] = &r
+		f.Unlock()
+		f.OnPacket(f.fate)
 	case "fail-qp":
 		e := prm.EventType(a[1])
 		if e != prm.EventWQCatas && e != prm.EventWQInvalidReq && e != prm.EventWQAccess {
@@ -85,38 +82,27 @@ func there(found bool, what string, n uint32) error {
 	return nil
 }
 
-// fault executes a line.
-func (h *hcas) fault(line string) error {
-	err := h.doFault(strings.Fields(line))
-	if err != nil {
-		err = fmt.Errorf("fault %q: %w", strings.TrimSpace(line), err)
-	}
-	return err
-}
-
-func (h *hcas) doFault(words []string) error {
-	if len(words) < 2 {
-		return errors.New("want DEVICE FAULT NUMBERS")
-	}
-	names, ok := faultArgs[words[1]]
-	if h.devices[words[0]] == nil {
+// Fault implements pci.Fabric.
+func (f *Fabric) Fault(name, fault string, words []string) error {
+	names, ok := faultArgs[fault]
+	if f.devices[name] == nil {
 		return errors.New("no such device")
 	}
 	if !ok {
 		return errors.New("unknown fault, want one of " + strings.Join(slices.Sorted(maps.Keys(faultArgs)), ", "))
 	}
-	args := make([]uint32, len(words)-2)
-	if len(args) != len(strings.Fields(names)) {
+	if len(words) != len(strings.Fields(names)) {
 		return errors.New("want the numbers " + names)
 	}
-	for i, w := range words[2:] {
+	args := make([]uint32, len(words))
+	for i, w := range words {
 		n, err := strconv.ParseUint(w, 0, 32)
 		if err != nil {
 			return err
 		}
 		args[i] = uint32(n)
 	}
-	return h.run(words[0], words[1], args)
+	return f.run(name, fault, args)
 }
 
 // A rule determines the fate of the next messages of a device. It replaces the previous rule.
@@ -127,14 +113,14 @@ type rule struct {
 }
 
 // fate implements connectx.Fabric.OnPacket. It runs with the fabric's lock held.
-func (h *hcas) fate(p *connectx.Packet) (connectx.Fate, time.Duration) {
+func (f *Fabric) fate(p *connectx.Packet) (connectx.Fate, time.Duration) {
 	switch {
-	case h.silent[p.From]:
+	case f.silent[p.From]:
 		return connectx.Lost, 0
-	case h.silent[p.To]:
+	case f.silent[p.To]:
 		return connectx.AnswerLost, 0
 	}
-	r := h.rules[p.From]
+	r := f.rules[p.From]
 	if r == nil || r.left == 0 {
 		return connectx.Arrives, 0
 	}

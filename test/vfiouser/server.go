@@ -12,11 +12,13 @@ import (
 	"runtime"
 
 	"golang.org/x/sys/unix"
+
+	"purerdma/test/pci"
 )
 
-// A Server provides one Function to one client.
+// A Server provides one function to one client. It calls the function from one goroutine.
 type Server struct {
-	Function   Function
+	Function   pci.Function
 	Memory     *Memory     // the client's memory
 	Interrupts *Interrupts // the function's interrupts
 }

@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"purerdma/test/pci"
 )
 
 // A client is the other side of a Server, which runs in the test's process.
@@ -40,7 +42,7 @@ func (f *function) region(index int) []byte {
 	switch index {
 	case 0:
 		return f.bar[:]
-	case ConfigRegion:
+	case pci.ConfigRegion:
 		return f.config[:]
 	}
 	return nil

@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"purerdma/test/pci"
 )
 
 func TestVersion(t *testing.T) {
@@ -67,7 +69,7 @@ func TestInfo(t *testing.T) {
 	if b := c.ok(cmdGetInfo, make([]byte, 16)); !bytes.Equal(b, words(uint32(16), uint32(3), uint32(9), uint32(5))) {
 		t.Errorf("DEVICE_GET_INFO = % x", b)
 	}
-	for index, size := range map[uint32]uint64{0: 64 << 10, 1: 0, 6: 0, ConfigRegion: 4 << 10, 8: 0} {
+	for index, size := range map[uint32]uint64{0: 64 << 10, 1: 0, 6: 0, pci.ConfigRegion: 4 << 10, 8: 0} {
 		flags := uint32(0)
 		if size > 0 {
 			flags = 3
@@ -101,8 +103,8 @@ func TestRegions(t *testing.T) {
 	}
 	// A write without a reply, like QEMU's to memory BARs. The first reply belongs to the next
 	// message.
-	c.send(cmdRegionWrite, flagNoReply, append(words(uint64(4), uint32(ConfigRegion), uint32(2)), 6, 1))
-	if b := c.ok(cmdRegionRead, words(uint64(4), uint32(ConfigRegion), uint32(4))); !bytes.Equal(b[16:], []byte{6, 1, 0, 0}) {
+	c.send(cmdRegionWrite, flagNoReply, append(words(uint64(4), uint32(pci.ConfigRegion), uint32(2)), 6, 1))
+	if b := c.ok(cmdRegionRead, words(uint64(4), uint32(pci.ConfigRegion), uint32(4))); !bytes.Equal(b[16:], []byte{6, 1, 0, 0}) {
 		t.Errorf("configuration space = % x", b[16:])
 	}
 	c.ok(cmdReset, nil)
@@ -121,7 +123,7 @@ func TestRegionMistakes(t *testing.T) {
 		"too much at once":  words(uint64(0), uint32(0), uint32(maxTransfer+1)),
 		"far too much":      words(uint64(0), uint32(0), ^uint32(0)),
 		"half a head":       words(uint64(0)),
-		"the configuration": words(uint64(4096), uint32(ConfigRegion), uint32(1)),
+		"the configuration": words(uint64(4096), uint32(pci.ConfigRegion), uint32(1)),
 	} {
 		for _, cmd := range []uint16{cmdRegionRead, cmdRegionWrite} {
 			if _, errno := c.call(cmd, head); errno != unix.EINVAL {
