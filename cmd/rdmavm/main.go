@@ -19,7 +19,9 @@
 //	-arch name       amd64 (default), or arm64, which QEMU emulates; see below
 //	-driver name     rxe (default): RoCE v2 in software;
 //	                 siw: iWARP in software, built with the machine's gcc;
-//	                 mlx5: the drivers of ConnectX cards, on software models
+//	                 mlx5: the drivers of ConnectX cards, on software models;
+//	                 erdma: the driver of Alibaba Cloud's eRDMA adapters, built
+//	                 with the machine's gcc, on software models
 //	-hosts n         1 (default): one RDMA device, which can talk to itself;
 //	                 2: two, with a wire between them
 //	-vms             with -hosts 2: each host is a virtual machine of its
@@ -55,13 +57,14 @@
 //
 //	RDMAVM=1
 //	RDMAVM_KERNEL_RELEASE   as printed by uname -r: 6.1.0-56-amd64
-//	RDMAVM_DRIVER           rxe, siw or mlx5
+//	RDMAVM_DRIVER           rxe, siw, mlx5 or erdma
 //	RDMAVM_HOSTS            the ends of the wire, separated by spaces, each
 //	                        rdma device,network device,IPv4,IPv6:
 //	                        rxe0,eth8,10.8.0.1,fd00:8::1 rxe1,eth9,10.8.1.2,fd00:9::2
 //	                        with -driver siw the devices are siw0 and siw1, with
-//	                        -driver mlx5 mlx5_0 and mlx5_1
-//	RDMAVM_FAULTS           with -driver mlx5: a socket, see below
+//	                        -driver mlx5 mlx5_0 and mlx5_1, and with -driver
+//	                        erdma erdma_0 and erdma_1
+//	RDMAVM_FAULTS           with modeled devices: a socket, see below
 //	RDMAVM_HOST             with -vms: the index of this VM's host, 0 or 1
 //
 // Without -vms both ends are in one network namespace. Packets between them still cross the
@@ -126,6 +129,14 @@
 //
 // The model verifies requests, completions and commands. It does not model memory barriers or a
 // card's timing, and does not replace a test on a card.
+//
+// # Software eRDMA
+//
+// With -driver erdma each host is an eRDMA adapter that rdmavm itself models (package
+// test/erdma), with a port of iWARP. The network device of a host is a network card of the
+// virtual machine, and a wire connects the two cards. The kernel sets up connections over TCP on
+// the cards. The adapters then transfer the data without them. Operations that a driver must not
+// do are reported and make the exit status 125. The adapters have no faults.
 //
 // # arm64
 //
@@ -197,8 +208,8 @@
 // newer versions. The cache may be removed whenever no rdmavm is running. The kernel's log of
 // the last run is in its folder log.
 //
-// Debian's kernels do not include siw. With -driver siw, rdmavm downloads the kernel's headers
-// and source, builds the module and keeps only that. This takes half a minute, 180 MB of
+// Debian's kernels do not include siw and erdma. With these drivers, rdmavm downloads the kernel's
+// headers and source, builds the module and keeps only that. This takes half a minute, 180 MB of
 // downloads, and temporarily 500 MB of disk. It needs the machine's gcc, make, tar and xz.
 //
 // KVM is used only after a boot has proved that it works with this QEMU, kernel and processor,

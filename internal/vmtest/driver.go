@@ -4,5 +4,6 @@ package vmtest
 
 import "os"
 
-// Driver returns the kernel driver of the VM's devices, "rxe", "siw" or "mlx5".
+// Driver returns the kernel driver of the VM's devices, "rxe", "siw", "mlx5" or
+// "erdma".
 func Driver() string { return os.Getenv("RDMAVM_DRIVER") }

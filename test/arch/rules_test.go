@@ -84,6 +84,7 @@ var rules = map[string]rule{
 	// A device model for the project's tests and for users' tests.
 	"test/pci":                       {unsafe: []string{"word.go"}},
 	"test/vfiouser":                  {ours: []string{"test/pci"}, xsys: true},
+	"test/erdma":                     {ours: []string{"test/pci"}},
 	"test/connectx":                  {ours: []string{"test/connectx/prm", "test/pci"}, unsafe: []string{"poll.go"}},
 	"test/connectx/prm":              {},
 	"test/connectx/cards":            {ours: []string{"test/connectx", "test/connectx/prm", "test/pci"}},
@@ -102,7 +103,7 @@ var trees = map[string]rule{
 	"test/bench":         {ours: []string{"cm", "inflight", "msg", "stream", "verbs", "internal/vmtest", "test/..."}, xsys: true},
 	"test/bench-mlx5":    {ours: []string{"cm", "cm/cmtest", "verbs", "uverbs", "provider", "provider/mlx5", "provider/mlx5/mlx5test", "test/..."}, xsys: true},
 	"test/oracle/replay": {ours: []string{"abi", "internal/mem", "provider", "uverbs", "test/..."}},
-	"test/microvm":       {ours: []string{"test/microvm/...", "test/connectx/cards", "test/pci", "test/vfiouser"}, xsys: true, others: []string{"github.com/vishvananda/netlink", "github.com/vishvananda/netlink/nl"}},
+	"test/microvm":       {ours: []string{"test/microvm/...", "test/connectx/cards", "test/erdma", "test/pci", "test/vfiouser"}, xsys: true, others: []string{"github.com/vishvananda/netlink", "github.com/vishvananda/netlink/nl"}},
 }
 
 // inTests lists the additional imports of tests.

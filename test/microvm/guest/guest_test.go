@@ -107,11 +107,11 @@ func TestFunctions(t *testing.T) {
 			t.Fatalf("os.MkdirAll: %v", err)
 		}
 	}
-	if got, want := functions(dir, true), []function{{"eth1", "mlx5_0"}, {"eth0", "mlx5_1"}}; !slices.Equal(got, want) {
+	if got, want := functions(dir), []function{{"eth1", "mlx5_0"}, {"eth0", "mlx5_1"}}; !slices.Equal(got, want) {
 		t.Errorf("functions = %v, want %v", got, want)
 	}
-	if got, want := functions(dir, false), []function{{"eth0", "mlx5_0"}, {"eth1", "mlx5_1"}, {"eth2", "mlx5_2"}}; !slices.Equal(got, want) {
-		t.Errorf("functions without network devices = %v, want %v", got, want)
+	if got, want := numbered(filepath.Join(dir, "module")), []function{{"eth0", "infiniband"}, {"eth1", "net"}}; !slices.Equal(got, want) {
+		t.Errorf("numbered = %v, want %v", got, want)
 	}
 }
 

@@ -15,8 +15,11 @@ import (
 	"purerdma/test/microvm/kernel"
 )
 
-// pciDrivers is the directory of sysfs with the functions of each driver.
-const pciDrivers = "/sys/bus/pci/drivers"
+// Directories of sysfs with the functions of each PCI driver, and with the RDMA devices.
+const (
+	pciDrivers  = "/sys/bus/pci/drivers"
+	rdmaDevices = "/sys/class/infiniband"
+)
 
 // takeFunctions waits until as many functions as ends have a network device and an RDMA device.
 // It renames the network devices to the ends' names, and stores the names of the RDMA devices
@@ -27,8 +30,10 @@ func takeFunctions(driver string, ends []end) error {
 		return err
 	}
 	var found []function
-	err = wait(fmt.Sprintf("%d functions of %s with network and RDMA devices", len(ends), d.Model.Driver), func() (bool, error) {
-		found = functions(filepath.Join(pciDrivers, d.Model.Driver), d.Model.Netdev)
+	err = wait(fmt.Sprintf("%d functions of %s with network and RDMA devices", len(ends), driver), func() (bool, error) {
+		if found = numbered(rdmaDevices); d.Model.NetDriver != "" {
+			found = functions(filepath.Join(pciDrivers, d.Model.NetDriver))
+		}
 		return len(found) >= len(ends), nil
 	})
 	if err != nil {
@@ -50,17 +55,22 @@ func takeFunctions(driver string, ends []end) error {
 // function contains a PCI function's devices.
 type function struct{ netdev, rdma string }
 
-// functions returns the functions in a driver's directory with both devices, by address. With
-// netdev the network device belongs to the function. Otherwise the function and the network card
-// of the virtual machine have the same number.
-func functions(dir string, netdev bool) (list []function) {
+// numbered returns the RDMA devices in a directory. The n-th device uses the n-th network card of
+// the virtual machine.
+func numbered(dir string) (list []function) {
+	devices, _ := os.ReadDir(dir)
+	for i, d := range devices {
+		list = append(list, function{fmt.Sprintf("eth%d", i), d.Name()})
+	}
+	return list
+}
+
+// functions returns the functions in a driver's directory with both devices, by address.
+func functions(dir string) (list []function) {
 	addrs, _ := filepath.Glob(filepath.Join(dir, "????:??:??.?"))
 	slices.Sort(addrs)
 	for _, a := range addrs {
-		f := function{netdev: fmt.Sprintf("eth%d", len(list)), rdma: only(filepath.Join(a, "infiniband"))}
-		if netdev {
-			f.netdev = only(filepath.Join(a, "net"))
-		}
+		f := function{netdev: only(filepath.Join(a, "net")), rdma: only(filepath.Join(a, "infiniband"))}
 		if f.netdev != "" && f.rdma != "" {
 			list = append(list, f)
 		}

@@ -78,7 +78,7 @@ func startHCAs(ctx context.Context, m *kernel.Model, n int, dir string, trace *b
 			Interrupt: func(v int) { interrupts.Raise(v) },
 			Violation: h.violation,
 		}
-		if !m.Netdev {
+		if m.NetDriver == "" {
 			o.MAC = mac(i)
 		}
 		if trace != nil {

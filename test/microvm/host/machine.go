@@ -95,7 +95,7 @@ func (o *Options) machine(p *parts, dir string, i int) (*qemu.Machine, error) {
 // a host is a network card if the host's driver takes one, or if it is the end of a cable between
 // two virtual machines.
 func (o *Options) hasCard(d kernel.Driver, i, n int) bool {
-	if d.Model != nil && d.Model.Netdev {
+	if d.Model != nil && d.Model.NetDriver != "" {
 		return false
 	}
 	return o.VMs && n == i || !o.VMs && d.Model != nil

@@ -29,7 +29,7 @@ func TestSourcePackage(t *testing.T) {
 }
 
 func TestPrepareCustom(t *testing.T) {
-	for driver, module := range map[string]string{"siw": "siw", "mlx5": "mlx5_core"} {
+	for driver, module := range map[string]string{"siw": "siw", "mlx5": "mlx5_core", "erdma": "erdma"} {
 		d, err := FindDriver(driver)
 		if err != nil {
 			t.Fatalf("FindDriver: %v", err)

@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"purerdma/test/connectx/cards"
+	"purerdma/test/erdma"
 	"purerdma/test/microvm/arch"
 	"purerdma/test/pci"
 )
@@ -91,11 +92,11 @@ type Driver struct {
 
 // A Model is the model of a driver's PCI functions.
 type Model struct {
-	Driver string // the kernel's name of the PCI driver
-	// Netdev reports whether each function has a network device. Otherwise the driver takes the
-	// network card of the virtual machine that has the function's MAC address.
-	Netdev bool
-	New    func() pci.Fabric
+	// NetDriver is the kernel's name of the PCI driver, if it creates a network device for each
+	// function. Otherwise the functions use the network cards of the virtual machine that have
+	// their MAC addresses.
+	NetDriver string
+	New       func() pci.Fabric
 }
 
 // Prepare adds the modules to the kernel that the driver needs and that Debian's kernels do not
@@ -116,7 +117,10 @@ var drivers = []Driver{
 		prepare: source{"siw", "drivers/infiniband/sw/siw", "CONFIG_RDMA_SIW=m"}.prepare},
 	// The modules of ConnectX cards depend on each other in this order.
 	{Name: "mlx5", Modules: []string{"mlxfw", "mlx5_core", "mlx5_ib"}, prepare: prepareMLX5,
-		Model: &Model{Driver: "mlx5_core", Netdev: true, New: cards.New}},
+		Model: &Model{NetDriver: "mlx5_core", New: cards.New}},
+	{Name: "erdma", Modules: []string{"erdma"},
+		prepare: source{"erdma", "drivers/infiniband/hw/erdma", "CONFIG_INFINIBAND_ERDMA=m"}.prepare,
+		Model:   &Model{New: erdma.New}},
 }
 
 // Find returns the series with a name for an architecture, or the default for "".
