@@ -136,7 +136,11 @@
 // test/erdma), with a port of iWARP. The network device of a host is a network card of the
 // virtual machine, and a wire connects the two cards. The kernel sets up connections over TCP on
 // the cards. The adapters then transfer the data without them. Operations that a driver must not
-// do are reported and make the exit status 125. The adapters have no faults.
+// do are reported and make the exit status 125. These faults can be injected:
+//
+//	hca0 silent YES            1: requests to and from the adapter wait; 0: no longer
+//	hca0 fail-next QPN STATUS  the QP's next request fails with a status of erdma_hw.h
+//	hca0 fail-qp QPN           the QP's connection ends with events
 //
 // # arm64
 //

@@ -57,6 +57,8 @@ type Device struct {
 	qps  map[uint32]*qp
 	mrs  map[uint32]*mr
 	dbs  map[uint32]bool // pages of extended doorbells in use
+
+	silent bool // a fault, see faults
 }
 
 // Reset implements pci.Function.

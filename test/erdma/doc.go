@@ -24,7 +24,8 @@
 // different virtual machines. Their messages do not cross the network card.
 //
 // A message is executed when its doorbell rings, so that data and completions arrive earlier than
-// on any device. A fabric has no loss, delay or congestion.
+// on any device. A fabric has no loss, delay or congestion. A program in the virtual machine can
+// make a device silent or make requests fail (go doc cmd/rdmavm).
 //
 // # Strictness
 //

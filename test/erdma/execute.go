@@ -36,6 +36,10 @@ func (q *qp) execute(r *request) *failure {
 	var size uint32
 	var f *failure
 	switch {
+	case q.failNext != statusOK:
+		f = &failure{q.failNext, eventQPFatal, refuse(badFormat, "injected fault")}
+		q.failNext = statusOK
+		return f
 	case r.mistake != "":
 		f = local(refuse(badFormat, "%s", r.mistake))
 	case r.opcode == opSend || r.opcode == opSendImm || r.opcode == opSendInv:

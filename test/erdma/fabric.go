@@ -3,7 +3,6 @@
 package erdma
 
 import (
-	"errors"
 	"sync"
 
 	"purerdma/test/pci"
@@ -14,6 +13,7 @@ import (
 // released.
 type Fabric struct {
 	mu         sync.Mutex
+	devices    map[string]*Device
 	connected  map[endpoints]*qp
 	cookies    uint32      // number of QPs so far
 	interrupts []interrupt // interrupts to deliver when the lock is released.
@@ -37,7 +37,9 @@ func (e endpoints) reversed() endpoints {
 }
 
 // New creates a fabric without devices.
-func New() pci.Fabric { return &Fabric{connected: make(map[endpoints]*qp)} }
+func New() pci.Fabric {
+	return &Fabric{devices: make(map[string]*Device), connected: make(map[endpoints]*qp)}
+}
 
 // Lock implements pci.Fabric.
 func (f *Fabric) Lock() { f.mu.Lock() }
@@ -55,14 +57,10 @@ func (f *Fabric) Unlock() {
 // Vectors implements pci.Fabric.
 func (f *Fabric) Vectors() int { return vectors }
 
-// Connect implements pci.Fabric.
+// Connect implements pci.Fabric. It must not be called concurrently, or during a call of Fault.
 func (f *Fabric) Connect(o pci.Options) pci.Function {
 	d := &Device{o: o, fabric: f, mem: o.Memory}
+	f.devices[o.Name] = d
 	d.Reset()
 	return d
-}
-
-// Fault implements pci.Fabric. There are no faults.
-func (f *Fabric) Fault(function, fault string, args []string) error {
-	return errors.New("the eRDMA model has no faults")
 }

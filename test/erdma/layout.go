@@ -103,6 +103,7 @@ const (
 	statusReceive status = 2
 	statusSend    status = 8
 	statusFlushed status = 15
+	statusRetries status = 16 // too many retries
 )
 
 // cause is the reason why a request or a receive cannot be executed. Added to statusReceive or

@@ -18,6 +18,8 @@ type qp struct {
 
 	ends endpoints
 	peer *qp // nil unless both ends are connected.
+
+	failNext status // a fault, see faults
 }
 
 // ring is a send queue or a receive queue.
@@ -144,8 +146,7 @@ func (q *qp) connect(e endpoints, cookie uint32) error {
 	f.connected[e] = q
 	if peer != nil {
 		q.peer, peer.peer = peer, q
-		peer.run()
-		q.run()
+		q.resume()
 	}
 	return nil
 }

@@ -30,9 +30,9 @@ func (q *qp) ringSend(pi uint16) {
 	q.run()
 }
 
-// run executes the posted requests, while the QP is connected.
+// run executes the posted requests, while the QP is connected and no device is silent.
 func (q *qp) run() {
-	for q.peer != nil && q.send.waiting() > 0 {
+	for q.peer != nil && q.send.waiting() > 0 && !q.d.silent && !q.peer.d.silent {
 		r, ok := q.next()
 		if !ok {
 			q.terminate(eventQPFatal)

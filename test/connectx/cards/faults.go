@@ -5,14 +5,11 @@ package cards
 import (
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
-	"strconv"
-	"strings"
 	"time"
 
 	"purerdma/test/connectx"
 	"purerdma/test/connectx/prm"
+	"purerdma/test/pci"
 )
 
 // faultArgs maps each fault to the names of its numbers.
@@ -83,26 +80,15 @@ func there(found bool, what string, n uint32) error {
 }
 
 // Fault implements pci.Fabric.
-func (f *Fabric) Fault(name, fault string, words []string) error {
-	names, ok := faultArgs[fault]
+func (f *Fabric) Fault(name, fault string, args []string) error {
 	if f.devices[name] == nil {
 		return errors.New("no such device")
 	}
-	if !ok {
-		return errors.New("unknown fault, want one of " + strings.Join(slices.Sorted(maps.Keys(faultArgs)), ", "))
+	numbers, err := pci.FaultNumbers(faultArgs, fault, args)
+	if err != nil {
+		return err
 	}
-	if len(words) != len(strings.Fields(names)) {
-		return errors.New("want the numbers " + names)
-	}
-	args := make([]uint32, len(words))
-	for i, w := range words {
-		n, err := strconv.ParseUint(w, 0, 32)
-		if err != nil {
-			return err
-		}
-		args[i] = uint32(n)
-	}
-	return f.run(name, fault, args)
+	return f.run(name, fault, numbers)
 }
 
 // A rule determines the fate of the next messages of a device. It replaces the previous rule.
