@@ -27,7 +27,7 @@ func TestGIDOfADevice(t *testing.T) {
 	}
 	client := r.newID(r.client)
 	err := client.ResolveAddr(cm.Addr{}, gid, time.Second)
-	if iwarp() {
+	if vmtest.IWARP() {
 		if !errors.Is(err, syscall.ENODEV) || client.State() != cm.StateIdle {
 			t.Errorf("ResolveAddr(GID) = %v in state %v, want ENODEV, idle", err, client.State())
 		}

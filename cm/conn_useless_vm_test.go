@@ -40,7 +40,7 @@ func connWith(t *testing.T, param *cm.ConnParam, receives ...int) (client, serve
 		t.Fatalf("Connect: %v", err)
 	}
 	t.Cleanup(func() { client.Close() })
-	if iwarp() { // the accepting side waits for the first message
+	if vmtest.IWARP() { // the accepting side waits for the first message
 		if err := client.Probe(within(t, 10*time.Second)); err != nil {
 			t.Fatalf("client.Probe: %v", err)
 		}
@@ -91,7 +91,7 @@ func TestFailuresHaveHints(t *testing.T) {
 			client, server := connWith(t, quickly(), tc.receives...)
 			err := tc.do(client, alloc(t, client.PD(), 4096))
 			t.Logf("client: %v", err)
-			if iwarp() {
+			if vmtest.IWARP() {
 				// siw has already sent the message, or waits.
 				if tc.name != "no receive" {
 					_, err := server.WaitRecv(within(t, 10*time.Second))

@@ -73,7 +73,7 @@ func TestWildcardListenerTakesBothDevicesAndFamilies(t *testing.T) {
 // padded returns private data as the peer receives it. On RoCE it is padded with zeros to n
 // bytes.
 func padded(s string, n int) []byte {
-	if iwarp() {
+	if vmtest.IWARP() {
 		return []byte(s)
 	}
 	return append([]byte(s), make([]byte, n-len(s))...)
@@ -94,7 +94,7 @@ func TestStagesPrivateDataAndDepths(t *testing.T) {
 				return errors.New("PrivateData() = " + string(req.PrivateData()))
 			}
 			// The peer's initiator depth is our responder resources.
-			if iwarp() { // iWARP has no such counts
+			if vmtest.IWARP() { // iWARP has no such counts
 				p.RetryCount, p.RNRRetryCount = 5, 6
 			}
 			if p.IncomingReads != 3 || p.OutgoingReads != 4 || p.RetryCount != 5 || p.RNRRetryCount != 6 {
@@ -151,7 +151,7 @@ func TestStagesPrivateDataAndDepths(t *testing.T) {
 	}
 	// iWARP has negotiated, and reports how many reads each side serves and issues.
 	depths := [2]int{2, 1}
-	if iwarp() {
+	if vmtest.IWARP() {
 		depths = [2]int{1, 3}
 	}
 	if p := conn.PeerParam(); p.OutgoingReads != depths[0] || p.IncomingReads != depths[1] {

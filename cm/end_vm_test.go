@@ -83,7 +83,7 @@ func TestRemoteAccessErrorIsKept(t *testing.T) {
 		client, server := connPair(t)
 		buf := alloc(t, client.PD(), 64)
 		err := client.Write(within(t, 10*time.Second), buf.SGE(), wrongKey)
-		if iwarp() {
+		if vmtest.IWARP() {
 			// The WRITE completes before the peer checks it. The connection then ends.
 			if _, err := client.Wait(within(t, 10*time.Second)); err != nil {
 				t.Fatalf("client.Wait: %v", err)

@@ -188,7 +188,7 @@ func TestEveryIDHasItsOwnEvents(t *testing.T) {
 		verdict[p.active] = cm.EventEstablished
 		p.qpOf(p.passive)
 		p.ok(p.passive.Accept(nil))
-		if iwarp() { // the passive side does not wait for the active one
+		if vmtest.IWARP() { // the passive side does not wait for the active one
 			p.next(p.server, p.passive, cm.EventEstablished)
 		}
 	}

@@ -19,9 +19,6 @@ import (
 	"purerdma/verbs"
 )
 
-// iwarp reports whether the devices are iWARP devices. The other devices are RoCE devices.
-func iwarp() bool { return vmtest.Driver() == "siw" }
-
 // wantError checks that an error is an OpError of the operation, wraps the cause, and contains
 // all words.
 func wantError(t *testing.T, err error, op string, cause error, words ...string) {
@@ -106,7 +103,7 @@ func TestNobodyListens(t *testing.T) {
 	wantError(t, err, "connect", syscall.ECONNREFUSED, addr, "no listener")
 	var rej *cm.RejectError
 	reason, transport := cm.RejectInvalidServiceID, verbs.TransportIB
-	if iwarp() {
+	if vmtest.IWARP() {
 		reason, transport = 0, verbs.TransportIWARP
 	}
 	if !errors.As(err, &rej) || rej.Reason != reason || rej.Transport != transport {
@@ -118,7 +115,7 @@ func TestPeerRejects(t *testing.T) {
 	ln, d := ends(t)
 	most, words, said := 148, "rejected by the application", "full up\x00"
 	reason, cause := cm.RejectConsumer, error(nil)
-	if iwarp() {
+	if vmtest.IWARP() {
 		most, words, said = 251, "rejected by the peer", "full up"
 		reason, cause = 0, syscall.ECONNRESET
 	}
@@ -150,7 +147,7 @@ func TestPeerRejects(t *testing.T) {
 func TestPrivateDataTooLong(t *testing.T) {
 	ln, d := ends(t)
 	asked, accept := 56, 196
-	if iwarp() {
+	if vmtest.IWARP() {
 		asked, accept = 251, 251
 	}
 	r, err := d.Resolve(within(t, 10*time.Second), "tcp", ln.Addr().String())

@@ -29,7 +29,7 @@ func arrives(sent []byte, size int) []byte { return padded(string(sent), size) }
 // refuses returns the private data that a peer receives in a rejection. On InfiniBand and
 // RoCE, a rejection whose private data is only zeros has none.
 func refuses(sent []byte, size int) []byte {
-	if !iwarp() && len(bytes.TrimRight(sent, "\x00")) == 0 {
+	if !vmtest.IWARP() && len(bytes.TrimRight(sent, "\x00")) == 0 {
 		return nil
 	}
 	return arrives(sent, size)
@@ -119,7 +119,7 @@ func TestGarbageInRequestsAndAnswers(t *testing.T) {
 			if !errors.As(err, &rej) {
 				return fmt.Errorf("Dial of a refusing server = %v, want a RejectError", err)
 			}
-			if iwarp() && len(back) > 0 && len(rej.PrivateData) == 0 {
+			if vmtest.IWARP() && len(back) > 0 && len(rej.PrivateData) == 0 {
 				lost.Add(1) // the end of the TCP connection was handled first (docs/reference/driver-faults.md)
 				return nil
 			}

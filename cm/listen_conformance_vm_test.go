@@ -29,7 +29,7 @@ func TestListenStaysOnTheBoundAddress(t *testing.T) {
 	// reason of an application.
 	_, err = dialerOf(p.hosts[1].IPv6).Dial(within(t, 10*time.Second), "tcp", at(p.hosts[0].IPv6, port))
 	var rej *cm.RejectError
-	if !errors.As(err, &rej) || rej.Reason != cm.RejectConsumer && !iwarp() {
+	if !errors.As(err, &rej) || rej.Reason != cm.RejectConsumer && !vmtest.IWARP() {
 		t.Errorf("Dial of another address of the device = %v, want a RejectError with reason consumer", err)
 	}
 	p.quiet(p.server, 100*time.Millisecond)

@@ -56,7 +56,7 @@ func (p *rcPair) route(id *cm.ID, from, to cm.Addr) {
 // side.
 func (p *rcPair) request(param *cm.ConnParam) *cm.Event {
 	p.t.Helper()
-	if iwarp() && p.active.QP() == nil {
+	if vmtest.IWARP() && p.active.QP() == nil {
 		p.qpOf(p.active) // iWARP needs a QP
 	}
 	p.ok(p.active.Connect(param))

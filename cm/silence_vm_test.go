@@ -26,7 +26,7 @@ func TestDialLoopbackFromADevice(t *testing.T) {
 	d := dialerOf(hosts[1].IPv4)
 	d6 := &cm.Dialer{LocalAddr: cm.AddrFrom(netip.AddrPortFrom(hosts[1].IPv6, 0))}
 	dials := map[string]*cm.Dialer{"127.0.0.1:7471": d, "127.0.0.2:7471": d, "0.0.0.0:7471": d, "[::1]:7471": d6}
-	if iwarp() {
+	if vmtest.IWARP() {
 		dials = nil
 	}
 	for dst, d := range dials {
@@ -35,7 +35,7 @@ func TestDialLoopbackFromADevice(t *testing.T) {
 	}
 	_, err := cm.Dial(within(t, 10*time.Second), "tcp", "127.0.0.1:7471")
 	errno := syscall.ENODEV
-	if iwarp() {
+	if vmtest.IWARP() {
 		errno = syscall.EINVAL
 	}
 	wantError(t, err, "resolve", errno, "no RDMA device has a loopback address")
@@ -63,7 +63,7 @@ func TestDialAnAddressWithoutADevice(t *testing.T) {
 		t.Fatalf("Resolve: %v", err)
 	}
 	defer r.Close()
-	if iwarp() {
+	if vmtest.IWARP() {
 		_, err = r.Connect(within(t, 10*time.Second), nil, nil)
 		wantError(t, err, "connect", syscall.ECONNREFUSED)
 		return

@@ -26,7 +26,7 @@ func replug(t *testing.T, h *verbs.Host, host vmtest.Host, removed *verbs.Device
 			if dev.Same(removed) {
 				t.Error("Open returned the removed device")
 			}
-			if gids, _ := dev.GIDs(); len(gids) > 1 || vmtest.Driver() == "siw" && len(gids) > 0 {
+			if gids, _ := dev.GIDs(); len(gids) > 1 || vmtest.IWARP() && len(gids) > 0 {
 				dev.Close()
 				return
 			}

@@ -46,7 +46,7 @@ func TestVMDevices(t *testing.T) {
 		if err != nil {
 			t.Fatalf("Device.QueryPort: %v", err)
 		}
-		transport, iwarp := verbs.TransportIB, vmtest.Driver() == "siw"
+		transport, iwarp := verbs.TransportIB, vmtest.IWARP()
 		if iwarp {
 			transport = verbs.TransportIWARP
 		}

@@ -17,17 +17,23 @@ import (
 // undoes it.
 func (h Host) Lose(t testing.TB) (undo func()) {
 	t.Helper()
-	if Driver() == "mlx5" { // packets of a card's queues bypass the kernel
-		h.Fault(t, "silent", 1)
-		undo = func() { h.TryFault("silent", 0) }
-		t.Cleanup(undo)
-		return undo
+	all := netlink.NetemQdiscAttrs{Loss: 100}
+	if Driver() != "mlx5" && Driver() != "erdma" {
+		return h.netem(t, all)
 	}
-	return h.netem(t, netlink.NetemQdiscAttrs{Loss: 100})
+	// Packets of a modeled device bypass the kernel.
+	h.Fault(t, "silent", 1)
+	undo = func() { h.TryFault("silent", 0) }
+	if Driver() == "erdma" { // except for the connection manager's packets
+		speak, deliver := undo, h.netem(t, all)
+		undo = func() { deliver(); speak() }
+	}
+	t.Cleanup(undo)
+	return undo
 }
 
 // Delay delays all packets that the host's interface sends. The returned function, or the end of the test,
-// undoes it. Packets of a ConnectX's queues bypass the kernel and are not delayed.
+// undoes it. Packets of a modeled device's queues bypass the kernel and are not delayed.
 func (h Host) Delay(t testing.TB, d time.Duration) (undo func()) {
 	t.Helper()
 	return h.netem(t, delayed(d))

@@ -27,9 +27,9 @@ func Ends() ([]Host, error) {
 }
 
 // settleTime bounds the time until closed objects disappear. Goroutines may still end, and the kernel may
-// free objects later. On siw the kernel takes 10 seconds to abandon an unanswered connection attempt.
+// free objects later. For iWARP the kernel takes 10 seconds to abandon an unanswered connection attempt.
 func settleTime() time.Duration {
-	if Driver() == "siw" {
+	if IWARP() {
 		return 15 * time.Second
 	}
 	return 5 * time.Second

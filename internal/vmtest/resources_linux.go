@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -54,8 +55,11 @@ func (h Host) CMIDs(t testing.TB) uint64 {
 // Unplug removes a host's RDMA device and returns when the kernel has finished. Before Linux 7.3 the kernel
 // waits on rxe and siw until every process has released the device.
 func (h Host) Unplug() error {
-	if Driver() == "mlx5" {
+	switch Driver() {
+	case "mlx5":
 		return h.auxiliary("unbind")
+	case "erdma":
+		return h.adapter("unbind")
 	}
 	return netlink.RdmaLinkDel(h.Device)
 }
@@ -69,18 +73,45 @@ func (h Host) auxiliary(verb string) error {
 	return os.WriteFile("/sys/bus/auxiliary/drivers/mlx5_ib.rdma/"+verb, []byte(filepath.Base(list[0])), 0)
 }
 
+// adapter unbinds the host's eRDMA adapter from its driver, or binds it again. The adapters have the order
+// of their hosts.
+func (h Host) adapter(verb string) error {
+	ends, err := Ends()
+	if err != nil {
+		return err
+	}
+	vendors, err := filepath.Glob("/sys/bus/pci/devices/*/vendor")
+	if err != nil {
+		return err
+	}
+	var adapters []string
+	for _, v := range vendors {
+		if id, err := os.ReadFile(v); err == nil && string(id) == "0x1ded\n" {
+			adapters = append(adapters, filepath.Base(filepath.Dir(v)))
+		}
+	}
+	i := slices.Index(ends, h)
+	if i < 0 || i >= len(adapters) {
+		return fmt.Errorf("no adapter of %s among %q", h.Device, adapters)
+	}
+	return os.WriteFile("/sys/bus/pci/drivers/erdma/"+verb, []byte(adapters[i]), 0)
+}
+
 // lastGID has the index of the last GID for each driver. Index 0 is the link-local address, and the last
 // index is the IPv6 address. Cards have each GID twice, for both versions of RoCE. iWARP has one GID, the
 // hardware address.
-var lastGID = map[string]string{"rxe": "2", "siw": "0", "mlx5": "5"}
+var lastGID = map[string]string{"rxe": "2", "siw": "0", "mlx5": "5", "erdma": "0"}
 
 // Plug creates a host's RDMA device again and waits until the device has its addresses.
 func (h Host) Plug(t testing.TB) {
 	t.Helper()
 	var err error
-	if Driver() == "mlx5" {
+	switch Driver() {
+	case "mlx5":
 		err = h.auxiliary("bind")
-	} else {
+	case "erdma":
+		err = h.adapter("bind")
+	default:
 		err = netlink.RdmaLinkAdd(h.Device, Driver(), h.Interface)
 	}
 	if err != nil {

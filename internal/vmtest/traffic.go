@@ -22,6 +22,7 @@ import (
 //	mlx5   the bytes that the ports sent
 //	siw    the bytes that the interfaces sent. iWARP is TCP, so run must leave its connections open: the
 //	       process must have no TCP socket.
+//	erdma  nothing. The process must have no TCP socket, and the interfaces must send fewer bytes.
 //
 // With rdmavm -vms, it counts what the device of this virtual machine sends and receives.
 func OverRDMA(t testing.TB, size int64, run func()) {
@@ -38,6 +39,10 @@ func OverRDMA(t testing.TB, size int64, run func()) {
 		least["port"] = size
 	case "siw":
 		least["interface"] = size
+	case "erdma":
+		if n := now["interface"] - before["interface"]; n >= size {
+			t.Errorf("the interfaces sent %d bytes for %d bytes, want fewer", n, size)
+		}
 	default:
 		t.Fatalf("OverRDMA: unknown driver %q", Driver())
 	}
@@ -46,7 +51,7 @@ func OverRDMA(t testing.TB, size int64, run func()) {
 			t.Errorf("%s counters grew by %d for %d bytes, want at least %d", name, got, size, want)
 		}
 	}
-	if Driver() == "siw" {
+	if IWARP() {
 		for _, s := range tcpSockets(t) {
 			t.Errorf("the process has a TCP socket: %s", s)
 		}
