@@ -38,7 +38,7 @@ BTF_MODULES ?= $(or $(RDMAVM_CACHE),$(HOME)/.cache/rdmavm)/kernel
 SOAK    ?= 10m
 SOAK_KERNELS ?= 6.1 7
 
-.PHONY: faults help build test test-two-vms test-ci test-all unit matrix test-mlx5 matrix-mlx5 matrix-arm64 diff-mlx5 soak race race-host test-arm64 lint prose cross fuzz abi api litmus module release vulncheck docs addrinfo oracle oracle-vectors mutate mutate-mlx5 demo bench bench-mlx5 clean FORCE
+.PHONY: faults help build test test-two-vms test-ci test-all unit matrix test-mlx5 matrix-mlx5 test-erdma matrix-arm64 diff-mlx5 soak race race-host test-arm64 lint prose cross fuzz abi api litmus module release vulncheck docs addrinfo oracle oracle-vectors mutate mutate-mlx5 demo bench bench-mlx5 clean FORCE
 .DEFAULT_GOAL := help
 
 help: ## show this
@@ -201,6 +201,13 @@ MATRIX_MLX5_ROWS = $(foreach k,$(KERNELS),-- $(call VM,$(k),mlx5) -skip '$(NO_KE
 matrix-mlx5: $(TOOLS) compiler ## run all tests that need RDMA on a software ConnectX, on each kernel of KERNELS, rdma-core and ours between two VMs, and rdma-core of NEWER
 	@$(RUN) $(MATRIX_MLX5_ROWS)
 
+# What runs on the software eRDMA: rdma-core's programs.
+ERDMA_TESTS ?= ./test/erdma/liberdma
+ERDMA_ROWS   = $(foreach k,$(KERNELS),-- $(call VM,$(k),erdma) -skip '$(NO_KERNEL)' -packages $(PEERS),perftest -estimate 2m $(ERDMA_TESTS))
+
+test-erdma: $(TOOLS) ## run rdma-core's programs on a software eRDMA under the kernel's own driver, on each kernel of KERNELS
+	@$(RUN) $(ERDMA_ROWS)
+
 # Tests in a virtual machine of arm64, by emulation: connections, verbs, the data paths and streams, and
 # the demonstration. One kernel has pages of 16 KiB.
 ARM64_TESTS   := ./cm ./verbs ./pool ./provider/... ./stream
@@ -222,8 +229,8 @@ bin/linux-arm64/%: FORCE
 matrix-arm64: $(TOOLS) bin/rdmavm-arm64 $(ARM64_CMDS) ## run the tests of cm, verbs, the providers and stream, and the demonstration, in virtual machines of arm64
 	@$(RUN) $(MATRIX_ARM64_ROWS)
 
-test-all: $(TOOLS) compiler race-programs bin/rdmavm-arm64 $(ARM64_CMDS) ## run all tests: those of test, test-ci, matrix, matrix-mlx5, matrix-arm64 and race (several hours)
-	@$(RUN) -- $(TEST_ROWS) -- $(CI_ROWS) -- $(REST_ROWS) $(MATRIX_ROWS) $(MATRIX_MLX5_ROWS) $(MATRIX_ARM64_ROWS) -- $(RACE_VM_ROW)
+test-all: $(TOOLS) compiler race-programs bin/rdmavm-arm64 $(ARM64_CMDS) ## run all tests: those of test, test-ci, matrix, matrix-mlx5, test-erdma, matrix-arm64 and race (several hours)
+	@$(RUN) -- $(TEST_ROWS) -- $(CI_ROWS) -- $(REST_ROWS) $(MATRIX_ROWS) $(MATRIX_MLX5_ROWS) $(ERDMA_ROWS) $(MATRIX_ARM64_ROWS) -- $(RACE_VM_ROW)
 
 diff-mlx5: $(CMDS) ## libmlx5 and ours give a software ConnectX the same to do: the pingpong programs of both
 	$(RDMAVM) -driver mlx5 -hosts 2 -packages $(PEERS) -trace bin/mlx5.trace -- sh test/connectx/tracediff/pingpong.sh ibv_ $(CURDIR)/bin/ibv_

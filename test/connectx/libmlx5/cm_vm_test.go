@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"purerdma/internal/vmtest"
+	"purerdma/test/pairing/meeting"
 )
 
 // TestCM runs the programs of librdmacm over both families.
@@ -42,7 +43,7 @@ func TestCM(t *testing.T) {
 				name += " IPv6"
 			}
 			t.Run(name, func(t *testing.T) {
-				p := []string{"-p", port()}
+				p := []string{"-p", meeting.Port()}
 				if f[0] == "udaddy" {
 					p = nil // -p has another meaning there, and the port is fixed
 				}
@@ -53,7 +54,7 @@ func TestCM(t *testing.T) {
 				if tc.source != "" {
 					client = append(client, tc.source, from)
 				}
-				meeting{program: f[0], server: args(tc.server), client: client, stays: tc.stays}.run(t)
+				meeting.Meeting{Program: f[0], Server: args(tc.server), Client: client, Stays: tc.stays}.Run(t)
 			})
 		}
 	}

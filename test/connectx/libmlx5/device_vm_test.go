@@ -14,16 +14,17 @@ import (
 
 	"purerdma/internal/vmtest"
 	"purerdma/test/pairing"
+	"purerdma/test/pairing/meeting"
 	"purerdma/verbs"
 )
 
 func TestDevinfo(t *testing.T) {
 	for _, h := range vmtest.Hosts(t, 2) {
-		p, err := pairing.Start(t.Context(), program(t, "ibv_devinfo"), "-v", "-d", h.Device)
+		p, err := pairing.Start(t.Context(), meeting.Program(t, "ibv_devinfo"), "-v", "-d", h.Device)
 		if err != nil {
 			t.Fatalf("pairing.Start: %v", err)
 		}
-		out, err := p.Wait(clientLimit)
+		out, err := p.Wait(meeting.ClientLimit)
 		if err != nil || out.Status != 0 {
 			t.Fatalf("ibv_devinfo: %v, %v", err, out)
 		}
@@ -40,14 +41,14 @@ func TestDevinfo(t *testing.T) {
 // the events.
 func TestAsyncwatch(t *testing.T) {
 	h := vmtest.Hosts(t, 2)[0]
-	p, err := pairing.Start(t.Context(), program(t, "ibv_asyncwatch"), "-d", h.Device)
+	p, err := pairing.Start(t.Context(), meeting.Program(t, "ibv_asyncwatch"), "-d", h.Device)
 	if err != nil {
 		t.Fatalf("pairing.Start: %v", err)
 	}
 	printed := func(want string) {
 		t.Helper()
 		for start := time.Now(); !strings.Contains(p.Output().Stdout, want); time.Sleep(10 * time.Millisecond) {
-			if time.Since(start) > serverLimit || !p.Alive() {
+			if time.Since(start) > meeting.ServerLimit || !p.Alive() {
 				t.Fatalf("output lacks %q: %v", want, p.Output())
 			}
 		}
@@ -85,7 +86,7 @@ func restore(t *testing.T, h vmtest.Host, routes []netlink.Route) {
 		t.Errorf("restore(%s): %v", h.Interface, err)
 	}
 	for start := time.Now(); !hasGIDs(h); time.Sleep(10 * time.Millisecond) {
-		if time.Since(start) > serverLimit {
+		if time.Since(start) > meeting.ServerLimit {
 			t.Fatal("the GIDs did not return")
 		}
 	}

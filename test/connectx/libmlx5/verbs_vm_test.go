@@ -12,6 +12,7 @@ import (
 
 	"purerdma/internal/vmtest"
 	"purerdma/test/pairing"
+	"purerdma/test/pairing/meeting"
 )
 
 // TestPingpong runs QPs of all kinds, polling and with events, with verified data.
@@ -31,15 +32,15 @@ func TestPingpong(t *testing.T) {
 		{"ibv_xsrq_pingpong", "-e -n 100"},
 	} {
 		t.Run(tc.program+" "+tc.flags, func(t *testing.T) {
-			p := port()
+			p := meeting.Port()
 			args := func(i int) []string {
 				return append(strings.Fields(tc.flags), "-d", hosts[i].Device, "-g", gidIndex(t, hosts[i], hosts[i].IPv4), "-p", p)
 			}
-			m := meeting{tcp: p, program: tc.program, server: args(0), client: append(args(1), "127.0.0.1"), want: []string{" usec/iter\n"}}
+			m := meeting.Meeting{TCP: p, Program: tc.program, Server: args(0), Client: append(args(1), "127.0.0.1"), Want: []string{" usec/iter\n"}}
 			if tc.program == "ibv_xsrq_pingpong" {
-				m.want = nil // it prints no such lines
+				m.Want = nil // it prints no such lines
 			}
-			m.run(t)
+			m.Run(t)
 		})
 	}
 }
@@ -61,7 +62,7 @@ func TestPerftest(t *testing.T) {
 		"ib_write_bw -n 20 -s 1048576", "ib_read_bw -n 20 -s 4194304 -o 16", "ib_send_bw -n 100 -R", "ib_write_lat -n 100 -R", "ib_atomic_bw -n 100 -R")
 	for _, c := range cases {
 		t.Run(c, func(t *testing.T) {
-			f, p := strings.Fields(c), port()
+			f, p := strings.Fields(c), meeting.Port()
 			args := func(i int) []string {
 				a := append(f[1:len(f):len(f)], "-d", hosts[i].Device, "-p", p)
 				if strings.Contains(c, " -R") {
@@ -73,7 +74,7 @@ func TestPerftest(t *testing.T) {
 			if strings.Contains(c, " -R") {
 				peer, tcp = hosts[0].IPv4.String(), ""
 			}
-			meeting{tcp: tcp, program: f[0], server: args(0), client: append(args(1), peer), clientWant: "#bytes"}.run(t)
+			meeting.Meeting{TCP: tcp, Program: f[0], Server: args(0), Client: append(args(1), peer), ClientWant: "#bytes"}.Run(t)
 		})
 	}
 }
@@ -82,16 +83,16 @@ func TestPerftest(t *testing.T) {
 func TestSpeed(t *testing.T) {
 	const least = 300 // MB/s, of messages of 64 KiB
 	hosts := vmtest.Hosts(t, 2)
-	p := port()
+	p := meeting.Port()
 	args := func(i int) []string {
 		return []string{"-n", "3000", "-s", "65536", "-d", hosts[i].Device, "-p", p, "-x", gidIndex(t, hosts[i], hosts[i].IPv4)}
 	}
-	server, err := pairing.Start(t.Context(), program(t, "ib_write_bw"), args(0)...)
+	server, err := pairing.Start(t.Context(), meeting.Program(t, "ib_write_bw"), args(0)...)
 	if err != nil {
 		t.Fatalf("pairing.Start: %v", err)
 	}
-	out, err := pairing.RunWhile(t.Context(), program(t, "ib_write_bw"), clientLimit, nobodyListens, append(args(1), "127.0.0.1")...)
-	server.Wait(serverLimit)
+	out, err := pairing.RunWhile(t.Context(), meeting.Program(t, "ib_write_bw"), meeting.ClientLimit, meeting.NobodyListens, append(args(1), "127.0.0.1")...)
+	server.Wait(meeting.ServerLimit)
 	m := regexp.MustCompile(`(?m)^ *65536 +3000 +[\d.]+ +([\d.]+)`).FindStringSubmatch(out.Stdout)
 	if err != nil || m == nil {
 		t.Fatalf("ib_write_bw: %v, %v", err, out)
