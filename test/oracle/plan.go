@@ -8,12 +8,12 @@ import "strings"
 
 // A plan describes a driver. It lists the processes that make the driver's vectors, in order.
 type plan struct {
-	driver   string // The fake kernel's part is the file c/kernel_*.c that defines fakeuv_DRIVER.
-	device   string // name of the device
-	node     string // node type of the device in sysfs
-	abi      string // version of the kernel driver's ABI
-	modalias string // of a PCI device, by which libibverbs finds the provider
-	dumper   string // program of the files c/DUMPER.c and c/DUMPER_*.c
+	driver   string // The file c/kernel_*.c of the fake kernel defines fakeuv_DRIVER.
+	device   string // Name of the device.
+	node     string // Node type of the device in sysfs.
+	abi      string // Version of the kernel driver's ABI.
+	modalias string // libibverbs finds the provider of a PCI device by it.
+	dumper   string // Program of the files c/DUMPER.c and c/DUMPER_*.c.
 	libs     []string
 	runs     []process
 }
