@@ -14,9 +14,11 @@ import (
 	"os"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"purerdma/internal/streamconn/streamconntest"
+	"purerdma/internal/vmtest"
 	"purerdma/pool"
 )
 
@@ -283,9 +285,17 @@ func (e *end) failed(call string, err error) {
 	switch {
 	case !errors.As(err, &op) && !errors.Is(err, net.ErrClosed): // as Pool.Get returns
 		e.fault("%s: %w, which is no *net.OpError", call, err)
+	case e.lostTheEnd(err):
+		e.s.stats.lost.Add(1)
 	case !e.mayFail():
 		e.fault("%s: %w", call, err)
 	}
+}
+
+// lostTheEnd reports whether siw has lost the last message of a peer that has closed the connection
+// (docs/reference/driver-faults.md). A stream confirms its end, and rsocket cannot.
+func (e *end) lostTheEnd(err error) bool {
+	return vmtest.Driver() == "siw" && !e.s.protocol.confirms && e.plan.ending == closes && e.plan.by != e.side && errors.Is(err, syscall.ECONNRESET)
 }
 
 // checker compares the received bytes.

@@ -15,16 +15,18 @@ import (
 
 // protocol makes listeners and connections of a package.
 type protocol struct {
-	name   string
-	bits   int // logarithm of the most bytes of a direction
-	listen func(ctx context.Context, lc cm.ListenConfig, addr string) (net.Listener, error)
-	dial   func(ctx context.Context, d cm.Dialer, addr string) (net.Conn, error)
+	name string
+	bits int // logarithm of the most bytes of a direction
+	// confirms is set if the peer confirms the end of a stream.
+	confirms bool
+	listen   func(ctx context.Context, lc cm.ListenConfig, addr string) (net.Listener, error)
+	dial     func(ctx context.Context, d cm.Dialer, addr string) (net.Conn, error)
 }
 
 // protocols are package stream with its defaults, with the least receives, and package rsocket.
 var protocols = []protocol{
 	{
-		"stream", 21,
+		"stream", 21, true,
 		func(ctx context.Context, lc cm.ListenConfig, addr string) (net.Listener, error) {
 			return (&stream.ListenConfig{CM: lc}).Listen(ctx, "tcp", addr)
 		},
@@ -33,7 +35,7 @@ var protocols = []protocol{
 		},
 	},
 	{
-		"stream with small windows", 16,
+		"stream with small windows", 16, true,
 		func(ctx context.Context, lc cm.ListenConfig, addr string) (net.Listener, error) {
 			return (&stream.ListenConfig{CM: lc, Private: true, Options: least}).Listen(ctx, "tcp", addr)
 		},
@@ -42,7 +44,7 @@ var protocols = []protocol{
 		},
 	},
 	{
-		"rsocket", 21,
+		"rsocket", 21, false,
 		func(ctx context.Context, lc cm.ListenConfig, addr string) (net.Listener, error) {
 			return (&rsocket.ListenConfig{CM: lc}).Listen(ctx, "tcp", addr)
 		},

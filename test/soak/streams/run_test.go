@@ -37,12 +37,12 @@ type soak struct {
 
 // stats counts events.
 type stats struct {
-	connections, bytes, expired, aborted, cancelled, kills atomic.Int64
+	connections, bytes, expired, aborted, cancelled, kills, lost atomic.Int64
 }
 
 func (s *stats) String() string {
-	return fmt.Sprintf("%d connections, %d MB, %d deadlines expired, %d connections aborted, %d dials cancelled, %d processes killed",
-		s.connections.Load(), s.bytes.Load()>>20, s.expired.Load(), s.aborted.Load(), s.cancelled.Load(), s.kills.Load())
+	return fmt.Sprintf("%d connections, %d MB, %d deadlines expired, %d connections aborted, %d dials cancelled, %d processes killed, %d ends lost by siw",
+		s.connections.Load(), s.bytes.Load()>>20, s.expired.Load(), s.aborted.Load(), s.cancelled.Load(), s.kills.Load(), s.lost.Load())
 }
 
 // spoil contains corruptions for the test of the test. Each counter counts down the writes before the
