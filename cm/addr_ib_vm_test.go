@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"purerdma/cm"
+	"purerdma/internal/vmtest"
 	"purerdma/verbs"
 )
 

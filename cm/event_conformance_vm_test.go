@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"purerdma/cm"
+	"purerdma/internal/vmtest"
 	"purerdma/verbs"
 )
 

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"purerdma/cm"
+	"purerdma/internal/vmtest"
 	"purerdma/verbs"
 )
 
