@@ -29,8 +29,12 @@ func wantPassed(t *testing.T, status int, r *hwreport.Report) {
 			t.Errorf("run() = %s: %v", strings.TrimSpace(result.Line()), result.Evidence)
 		}
 	}
-	if status != 0 || r.Count(hwreport.Pass) < len(r.Results)/2 {
-		t.Errorf("run() = %d with %s, want 0 and at least half of the checks passed", status, r.Summary())
+	least := len(r.Results) / 2
+	if vmtest.IWARP() {
+		least = len(r.Results) / 3 // it has no atomics, windows, datagrams and GIDs
+	}
+	if status != 0 || r.Count(hwreport.Pass) < least {
+		t.Errorf("run() = %d with %s, want 0 and at least %d checks passed", status, r.Summary(), least)
 	}
 	want := hwreport.Software
 	if vmtest.Driver() == "mlx5" {

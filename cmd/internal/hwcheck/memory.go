@@ -215,6 +215,9 @@ func needsOnDemand(t *trial) string {
 }
 
 func checkOnDemand(t *trial) {
+	if t.knownFault(abi.RDMA_DRIVER_RXE, "on-demand memory loses the offset in a page") {
+		t.skip("rxe writes on-demand memory to the wrong place")
+	}
 	l := t.link(Config{})
 	mr, err := l.pd.Alloc(1<<24, rights(t.dev)&^verbs.MWBind|verbs.OnDemand)
 	t.must("register on demand", err)
