@@ -29,7 +29,7 @@ func newCmdq(d *Device) (*cmdq, error) {
 		return nil, fmt.Errorf("command queue: %w", err)
 	}
 	entries := pages{entries: []uint64{d.address(regCmdCQAddrL, regCmdCQAddrH)}, shift: 32}
-	q.cq = &cq{d: d, kind: queueCommand, depth: uint32(depth), buffer: entries, eq: q.eq}
+	q.cq = &cq{d: d, depth: uint32(depth), buffer: entries, eq: q.eq}
 	return q, nil
 }
 

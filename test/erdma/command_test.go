@@ -133,7 +133,7 @@ func TestRefusedCommands(t *testing.T) {
 		"EQ 0 with vector 1":             {1, 0, func(in []byte) { in[16] = 1 }},
 		"EQ 32 with vector 1":            {1, 0, func(in []byte) { in[16], in[17] = 1, 32 }},
 		"no memory for 16 events":        {1, 0, func(in []byte) { in[16], in[17], in[18] = 1, 2, 4 }},
-		"EQ of 2^17 entries":             {1, 0, func(in []byte) { in[16], in[17], in[18] = 1, 2, 17 }},
+		"EQ of 2^16 entries":             {1, 0, func(in []byte) { in[16], in[17], in[18] = 1, 2, 16 }},
 		"no EQ 9":                        {1, 1, func(in []byte) { in[17] = 9 }},
 		"EQ 1 has 2 CQs":                 {1, 1, func(in []byte) { in[17] = 1 }},
 		"pages of 2^16 bytes":            {1, 5, word(16)},
@@ -261,11 +261,10 @@ func TestExtendedDoorbells(t *testing.T) {
 	m, to := r.reg(allRights), peer.r.reg(allRights)
 	peer.recv(to, 0, 1)
 	q.recv(m, 0, 1)
-	q.post(sendOf(opSend, 0, m, 0, 1))
-	want(t, q, completion{opcode: opSend})
-	q.cq.ci--
 	le.PutUint64(r.bytes(q.cq.record, 8), 5<<32)
 	r.write(cdb*pageSize, 5<<32|1<<31, 8)
+	q.post(sendOf(opSend, 0, m, 0, 1))
+	want(t, q, completion{opcode: opSend})
 	if n := r.completionEvent(); n != 5 {
 		t.Errorf("event of CQ %#x, want 0x5", n)
 	}

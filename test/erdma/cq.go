@@ -12,7 +12,6 @@ import (
 type cq struct {
 	d      *Device
 	n      uint32
-	kind   uint8  // queueCommand, or 0 for a queue of QPs
 	depth  uint32 // a power of two
 	buffer pages
 	record uint64 // address of the doorbell record, 0 for the command queue
@@ -25,6 +24,9 @@ type cq struct {
 	last      uint32 // index after the last solicited completion.
 	users     int    // QPs
 }
+
+// indexMask has the bits of the index of a completion queue.
+const indexMask = 1<<24 - 1
 
 func (q *cq) name() string { return fmt.Sprintf("CQ %#x", q.n) }
 

@@ -21,7 +21,7 @@ const (
 	logMaxMR     = 36 // bytes of a memory region
 	maxPages     = 1 << 24
 	maxEQ        = vectors
-	logMaxEQ     = 16
+	logMaxEQ     = 15
 
 	// localKey is the key of all memory, for the host's kernel.
 	localKey = 0xffff_ff00

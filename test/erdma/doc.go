@@ -7,8 +7,10 @@
 // There is no public manual of the device. The model follows the kernel's driver
 // (drivers/infiniband/hw/erdma) and liberdma. It makes these assumptions where both are silent:
 //
-//   - A device writes an event for an armed completion queue immediately if there is an entry
-//     after the consumer index in the doorbell. The driver's command queue depends on that.
+//   - A device writes an event for an armed completion queue immediately if there is a completion
+//     after the consumer index in the doorbell. A doorbell arrives later than the processor
+//     continues. A program that arms a queue and finds it empty would otherwise wait forever for
+//     a completion that was written in between.
 //   - Event queues are armed when they are created.
 //   - Doorbells of a QP that is not connected any more have no effect. The command REFLUSH
 //     completes requests that are posted later.

@@ -14,13 +14,10 @@ type eq struct {
 	vector int
 	addr   uint64
 	depth  uint32 // a power of two
-	pi, ci uint32 // 24 bits
+	pi, ci uint16
 	armed  bool
 	users  int // completion queues
 }
-
-// indexMask has the bits of the indices of event queues and completion queues.
-const indexMask = 1<<24 - 1
 
 // newEQ creates an event queue.
 func newEQ(d *Device, addr, depth uint64, vector int) (*eq, error) {
@@ -36,11 +33,11 @@ func newEQ(d *Device, addr, depth uint64, vector int) (*eq, error) {
 
 // ringEQ handles a doorbell of an event queue, which may be nil.
 func (d *Device) ringEQ(q *eq, name string, v uint64) {
-	ci := uint32(bits(v, 23, 0))
+	ci := uint16(v) // the driver's index has 16 bits
 	switch {
 	case q == nil:
 		d.violation(name, "a doorbell, but there is no such queue")
-	case (q.pi-ci)&indexMask > (q.pi-q.ci)&indexMask:
+	case q.pi-ci > q.pi-q.ci:
 		d.violation(name, "a doorbell with consumer index %#x, which is not between %#x and %#x", ci, q.ci, q.pi)
 	default:
 		q.ci = ci
@@ -61,27 +58,27 @@ func (q *eq) raise() {
 
 // post writes an event. It sets the owner bit in the first word.
 func (q *eq) post(e [eqeSize]byte) {
-	if (q.pi-q.ci)&indexMask == q.depth {
+	if uint32(q.pi-q.ci) == q.depth {
 		q.d.violation(fmt.Sprintf("EQ of vector %d", q.vector), "it has no room for an event")
 		return
 	}
-	b := q.d.mem.Bytes(q.addr+uint64(q.pi&(q.depth-1))*eqeSize, eqeSize)
+	b := q.d.mem.Bytes(q.addr+uint64(uint32(q.pi)&(q.depth-1))*eqeSize, eqeSize)
 	if b == nil || !pci.Aligned(b) {
 		return // the host has removed the memory
 	}
-	if q.pi&q.depth == 0 {
+	if uint32(q.pi)&q.depth == 0 {
 		e[3] |= 0x80
 	}
 	copy(b[4:], e[4:])
 	pci.StoreWord(b, [4]byte(e[:4]))
-	q.pi = (q.pi + 1) & indexMask
+	q.pi++
 	q.raise()
 }
 
 // postCompletion writes an event of a completion queue.
 func (q *eq) postCompletion(cqn, pi uint32) {
 	var e [eqeSize]byte
-	le.PutUint64(e[:], 1<<63|uint64(pi&indexMask)<<32|uint64(cqn))
+	le.PutUint64(e[:], 1<<63|uint64(pi)<<32|uint64(cqn))
 	q.post(e)
 }
 

@@ -227,3 +227,18 @@ func TestArm(t *testing.T) {
 		t.Errorf("vectors = %v, want 1", b.r.vectors)
 	}
 }
+
+// TestIndexWrap sends more events and completions than the driver's index of an event queue can
+// count.
+func TestIndexWrap(t *testing.T) {
+	a, b := newPair(t)
+	m, to := a.r.reg(localRead), b.r.reg(allRights)
+	for i := range 1<<16 + 10 {
+		b.cq.arm(false)
+		b.recv(to, 0, 1)
+		a.post(sendOf(opSend, 0, m, 0, 1))
+		if x, y := a.cq.poll(), b.cq.poll(); x == nil || y == nil || b.r.completionEvent() != b.cq.n {
+			t.Fatalf("message %d: completions %+v, %+v, or no event", i, x, y)
+		}
+	}
+}

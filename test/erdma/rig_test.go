@@ -221,7 +221,7 @@ func (r *rig) completionEvent() uint32 {
 		return 0
 	}
 	r.ceqCI++
-	r.write(regCEQ+8, 1<<31|uint64(r.ceqCI), 8)
+	r.write(regCEQ+8, 1<<31|uint64(uint16(r.ceqCI)), 8)
 	return uint32(bits(e, 19, 0))
 }
 
