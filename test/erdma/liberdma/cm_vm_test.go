@@ -63,12 +63,13 @@ func TestCM(t *testing.T) {
 	}
 }
 
-// TestPerftest runs the operations of RC, with polling and with events. Linux before 6.2 does not
-// offer atomic operations.
+// TestPerftest runs the operations of RC. With events (-e) perftest waits for a completion of
+// iWARP while it needs a credit of the receiver, which arrives without one. The programs of TestCM
+// wait for events. Linux before 6.2 does not offer atomic operations.
 func TestPerftest(t *testing.T) {
 	hosts := vmtest.Hosts(t, 2)
 	for _, flags := range []string{
-		"ib_send_bw -n 100", "ib_send_bw -n 100 -e", "ib_send_bw -n 100 -b", "ib_write_bw -n 100 -q 4 -s 1000", "ib_write_bw -n 20 -s 1048576",
+		"ib_send_bw -n 100", "ib_send_bw -n 100 -b", "ib_write_bw -n 100 -q 4 -s 1000", "ib_write_bw -n 20 -s 1048576",
 		"ib_read_bw -n 100", "ib_read_bw -n 20 -s 4194304 -o 16", "ib_write_bw -n 100 -s 64 -I 64",
 	} {
 		t.Run(flags, func(t *testing.T) {
