@@ -248,12 +248,13 @@ func TestExtendedDoorbells(t *testing.T) {
 	f := New()
 	r := newRig(t, f)
 	a := r.must(1, 8, nil)
-	sdb, cdb, rdb := uint64(bits(a[0], 15, 0)), bits(a[0], 47, 32), bits(a[0], 63, 48)
+	// The fields of the driver are called RDB and CDB, but it uses them in the other order.
+	sdb, rdb, cdb := uint64(bits(a[0], 15, 0)), bits(a[0], 47, 32), bits(a[0], 63, 48)
 	b := r.must(1, 8, nil)
 	if b[0] == a[0] {
 		t.Fatalf("ALLOC_DB twice = %#x, want different pages", b[0])
 	}
-	r.cqFlags, r.qpFlags = [2]uint32{1 << 11, uint32(cdb)}, [2]uint32{1 << 25, uint32(sdb<<16 | rdb)}
+	r.cqFlags, r.qpFlags = [2]uint32{1 << 11, uint32(rdb)}, [2]uint32{1 << 25, uint32(sdb<<16 | cdb)}
 	q := r.newQP(5)
 	q.sdb, q.rdb = sdb*pageSize+0x80, rdb*pageSize+0x20
 	peer := newRig(t, f).newQP(6)
@@ -278,9 +279,9 @@ func TestExtendedDoorbells(t *testing.T) {
 		t.Errorf("violations = %v, want 4", v)
 	}
 	r.must(1, 9, func(in []byte) {
-		le.PutUint16(in[12:], uint16(rdb))
+		le.PutUint16(in[12:], uint16(cdb))
 		le.PutUint16(in[14:], uint16(sdb))
-		le.PutUint16(in[18:], uint16(cdb))
+		le.PutUint16(in[18:], uint16(rdb))
 	})
 	if again := r.must(1, 8, nil); again != a {
 		t.Errorf("ALLOC_DB after FREE_DB = %#x, want %#x", again, a)

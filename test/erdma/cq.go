@@ -16,7 +16,7 @@ type cq struct {
 	buffer pages
 	record uint64 // address of the doorbell record, 0 for the command queue
 	eq     *eq
-	db     uint32 // page of its doorbell, 0 for any page
+	group  uint32 // group of the page of its doorbell, 0 for pages that all programs share
 
 	pi        uint32 // 24 bits
 	armed     bool
@@ -43,7 +43,7 @@ func createCQ(d *Device, in []byte) (answer, error) {
 		q.buffer.table, q.buffer.levels, q.buffer.n = addr, 1, count
 	}
 	if bits(cfg1, 11, 11) != 0 {
-		q.db = uint32(bits(uint64(le.Uint32(in[36:])), 15, 0))
+		q.group = group(uint32(le.Uint16(in[36:])))
 	}
 	q.eq = d.eqs[uint32(bits(cfg1, 9, 0))]
 	switch {
@@ -55,8 +55,8 @@ func createCQ(d *Device, in []byte) (answer, error) {
 		return answer{}, fmt.Errorf("2^%d entries, want at most 2^%d", log, logMaxCQE)
 	case q.buffer.levels == 0 && count != 1:
 		return answer{}, fmt.Errorf("%d pages without a table, want 1", count)
-	case q.db != 0 && !d.dbs[q.db]:
-		return answer{}, fmt.Errorf("doorbell page %#x is not allocated", q.db)
+	case bits(cfg1, 11, 11) != 0 && !d.dbs[q.group]:
+		return answer{}, fmt.Errorf("doorbell page %#x is not allocated", le.Uint16(in[36:]))
 	case !d.isRecord(q.record):
 		return answer{}, fmt.Errorf("the host has no memory for a doorbell record at %#x", q.record)
 	}

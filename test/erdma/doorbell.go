@@ -57,7 +57,7 @@ func (d *Device) ringExtended(name string, page uint32, v uint64) {
 
 func (d *Device) ringSQ(name string, page uint32, v uint64) {
 	q := d.qps[uint32(bits(v, 51, 32))]
-	if q == nil || q.sendPage != page {
+	if q == nil || q.group != group(page) {
 		d.violation(name, "QP %#x does not exist or has another page", bits(v, 51, 32))
 		return
 	}
@@ -66,7 +66,7 @@ func (d *Device) ringSQ(name string, page uint32, v uint64) {
 
 func (d *Device) ringRQ(name string, page uint32, v uint64) {
 	q := d.qps[uint32(v>>32)]
-	if q == nil || q.receivePage != page {
+	if q == nil || q.group != group(page) {
 		d.violation(name, "QP %#x does not exist or has another page", v>>32)
 		return
 	}
@@ -75,7 +75,7 @@ func (d *Device) ringRQ(name string, page uint32, v uint64) {
 
 func (d *Device) ringCQ(name string, page uint32, v uint64) {
 	q := d.cqs[uint32(bits(v, 55, 32))]
-	if q == nil || q.db != page {
+	if q == nil || q.group != group(page) {
 		d.violation(name, "CQ %#x does not exist or has another page", bits(v, 55, 32))
 		return
 	}
@@ -85,14 +85,24 @@ func (d *Device) ringCQ(name string, page uint32, v uint64) {
 	q.ring(v)
 }
 
-// Kinds of extended pages, as the remainder of their numbers. Pages are allocated in groups.
+// Kinds of extended pages, as the remainder of their numbers. The pages of one program are a group.
 const (
 	sendPage       = 0
 	receivePage    = 1
 	completionPage = 2
 )
 
-// allocDB allocates a page for each kind of doorbell.
+// group returns the first page of the group of an extended page, or 0 for another page.
+func group(page uint32) uint32 {
+	if page < firstExtended {
+		return 0
+	}
+	return page / 3 * 3
+}
+
+// allocDB allocates a page for each kind of doorbell. The header of Linux's driver calls the first
+// page of the answer the page of receive queues, and the second one the page of completion queues.
+// But the driver maps the first page for completion queues, and the second one for receive queues.
 func allocDB(d *Device, in []byte) (answer, error) {
 	for page := uint32(firstExtended+2) / 3 * 3; page+2 < endExtended; page += 3 {
 		if d.dbs[page] {
@@ -101,7 +111,7 @@ func allocDB(d *Device, in []byte) (answer, error) {
 		for kind := range uint32(3) {
 			d.dbs[page+kind] = true
 		}
-		return answer{uint64(page+receivePage)<<48 | uint64(page+completionPage)<<32 | uint64(page+sendPage)}, nil
+		return answer{uint64(page+completionPage)<<48 | uint64(page+receivePage)<<32 | uint64(page+sendPage)}, nil
 	}
 	return answer{}, fmt.Errorf("all pages are in use")
 }
@@ -109,7 +119,7 @@ func allocDB(d *Device, in []byte) (answer, error) {
 // freeDB frees the pages of one call of allocDB.
 func freeDB(d *Device, in []byte) (answer, error) {
 	page := uint32(le.Uint16(in[14:]))
-	if page%3 != sendPage || !d.dbs[page] || uint32(le.Uint16(in[12:])) != page+receivePage || uint32(le.Uint16(in[18:])) != page+completionPage {
+	if page%3 != sendPage || !d.dbs[page] || uint32(le.Uint16(in[12:])) != page+completionPage || uint32(le.Uint16(in[18:])) != page+receivePage {
 		return answer{}, fmt.Errorf("pages %#x, %#x and %#x are not one allocation", page, le.Uint16(in[12:]), le.Uint16(in[18:]))
 	}
 	for kind := range uint32(3) {

@@ -12,9 +12,9 @@ type qp struct {
 	state  state
 	cookie uint32
 
-	send, receive         ring
-	sendCQ, receiveCQ     *cq
-	sendPage, receivePage uint32 // pages of the doorbells, 0 for any page
+	send, receive     ring
+	sendCQ, receiveCQ *cq
+	group             uint32 // group of the pages of its doorbells, 0 for pages that all programs share
 
 	ends endpoints
 	peer *qp // nil unless both ends are connected.
@@ -68,8 +68,7 @@ func createQP(d *Device, in []byte) (answer, error) {
 	q := &qp{d: d, n: uint32(bits(cfg0, 19, 0)), pd: uint32(bits(cfg1, 19, 0))}
 	q.sendCQ, q.receiveCQ = d.cqs[uint32(bits(sendCfg, 23, 0))], d.cqs[uint32(bits(receiveCfg, 23, 0))]
 	if bits(sendCfg, 25, 25) != 0 {
-		db := uint64(le.Uint32(in[112:]))
-		q.sendPage, q.receivePage = uint32(bits(db, 31, 16)), uint32(bits(db, 15, 0))
+		q.group = group(uint32(le.Uint16(in[114:])))
 	}
 	var err error
 	if q.send, err = newRing(bits(cfg0, 31, 20), sendCfg, uint64(le.Uint32(in[40:])), le.Uint64(in[24:]), in[64:88]); err != nil {
@@ -83,8 +82,8 @@ func createQP(d *Device, in []byte) (answer, error) {
 		return answer{}, fmt.Errorf("QP %#x exists, or is not between 1 and %#x", q.n, maxQP-1)
 	case q.sendCQ == nil || q.receiveCQ == nil:
 		return answer{}, fmt.Errorf("there is no CQ %#x or %#x", bits(sendCfg, 23, 0), bits(receiveCfg, 23, 0))
-	case q.sendPage != 0 && (!d.dbs[q.sendPage] || !d.dbs[q.receivePage]):
-		return answer{}, fmt.Errorf("doorbell pages %#x and %#x are not allocated", q.sendPage, q.receivePage)
+	case bits(sendCfg, 25, 25) != 0 && (!d.dbs[q.group] || group(uint32(le.Uint16(in[112:]))) != q.group):
+		return answer{}, fmt.Errorf("doorbell pages %#x and %#x are not allocated", le.Uint16(in[114:]), le.Uint16(in[112:]))
 	case !d.isRecord(le.Uint64(in[48:])) || !d.isRecord(le.Uint64(in[56:])):
 		return answer{}, fmt.Errorf("the host has no memory for doorbell records at %#x and %#x", le.Uint64(in[48:]), le.Uint64(in[56:]))
 	}
