@@ -32,7 +32,7 @@ type dispatcher struct {
 type leader struct {
 	stop  func() bool
 	ready chan struct{} // has one token when stop may have changed
-	wcs   [8]WC         // buffer of its polls
+	wcs   [16]WC        // of its polls, and of drain. Guarded by dispatcher.mu
 }
 
 // stopped returns the channel that wakes the leader, nil if l is nil.
@@ -110,9 +110,15 @@ func (c *CQ) poll(wcs []WC, l *leader) (int, error) {
 // pollDispatched polls once. It returns the number of completions that it has polled, and the
 // number of those in wcs that are for the caller. With setAside, these are set aside for other callers.
 func (c *CQ) pollDispatched(wcs []WC, setAside bool) (polled, kept int, err error) {
+	c.dispatch.mu.Lock()
+	polled, kept, err = c.pollLocked(wcs, setAside)
+	c.dispatch.mu.Unlock()
+	return polled, kept, err
+}
+
+// pollLocked is pollDispatched for callers that hold the lock.
+func (c *CQ) pollLocked(wcs []WC, setAside bool) (polled, kept int, err error) {
 	d := &c.dispatch
-	d.mu.Lock()
-	defer d.mu.Unlock()
 	if !setAside && len(d.aside) > 0 { // older than those in the queue
 		n := copy(wcs, d.aside)
 		d.aside = append(d.aside[:0], d.aside[n:]...)
@@ -141,9 +147,8 @@ func (c *CQ) drain() error {
 	if c.dispatch.active.Load() == 0 {
 		return nil
 	}
-	var wcs [16]WC
 	for left := 2 * c.p.Entries(); left > 0; {
-		n, _, err := c.pollDispatched(wcs[:], true)
+		n, _, err := c.pollDispatched(c.dispatch.leader.wcs[:], true)
 		c.dispatch.handler.Finish(false)
 		if n == 0 || err != nil {
 			return c.dev.opError("poll CQ of", err)
