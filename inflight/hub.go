@@ -27,8 +27,8 @@ var internals = bridge.Functions.(*bridge.Verbs[*verbs.Host, *verbs.Device, *ver
 // hub, the server, leads when there are such operations and no other goroutine does. It ends when
 // there have been none for a while.
 //
-// With a receiver of HandleLazily the server leads only after no other goroutine has led for a while. It
-// stops leading when a goroutine waits, so that this goroutine leads when it waits again.
+// With a receiver of HandleLazily the server leads only after no other goroutine has led or polled for a
+// while. It stops leading when a goroutine waits or polls, so that this goroutine leads when it waits again.
 //
 // Locks are taken in this order: the CQ's, Queue.mu, hub.mu.
 type hub struct {
@@ -40,8 +40,10 @@ type hub struct {
 	// serverLeads records.
 	leader      atomic.Pointer[waiter]
 	serverLeads atomic.Bool
-	// wanted is set when a goroutine waits while the server leads and should not.
+	// wanted is set when a goroutine polls or waits while the server leads and should not.
 	wanted atomic.Bool
+	// polled is set by Signal.Poll. takeOver then waits again.
+	polled atomic.Bool
 	// owed is the number of operations in flight that no goroutine waits for.
 	owed atomic.Int32
 	// work is set if calls or posts may have elements.
@@ -238,8 +240,24 @@ func (h *hub) beLazy(after time.Duration) {
 func (h *hub) takeOver() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.standby && !h.leading {
+	switch {
+	case !h.standby || h.leading:
+	case h.polled.Swap(false):
+		h.takeover.Reset(h.patience)
+	default:
 		h.wakeServer()
+	}
+}
+
+// wantLead makes the server stop leading if it should not, because the caller polls.
+func (h *hub) wantLead() {
+	if !h.serverLeads.Load() {
+		return
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.patience > 0 {
+		h.wanted.Store(true)
 	}
 }
 

@@ -135,7 +135,7 @@ func TestSignal(t *testing.T) {
 }
 
 // lazyRig has a Receiver of HandleLazily, and a Signal that each message sets. byWaiter has for each message
-// whether the goroutine that waits for the Signal has taken it.
+// whether a goroutine that waits for the Signal, or polls, has taken it.
 type lazyRig struct {
 	*recvRig
 	signal   *inflight.Signal
@@ -151,7 +151,7 @@ func newLazyRig(t *testing.T, after time.Duration) *lazyRig {
 			return
 		}
 		m.Free()
-		r.byWaiter <- bytes.Contains(debug.Stack(), []byte("(*Signal).Wait("))
+		r.byWaiter <- bytes.Contains(debug.Stack(), []byte("inflight.(*Signal)."))
 		r.signal.Set()
 	}, after)
 	return r
@@ -199,5 +199,51 @@ func TestLazyServerTakesOver(t *testing.T) {
 		}
 		r.signal.Reset()
 		r.wait(t)
+	}
+}
+
+// TestLazyServerAndPoll takes messages by Poll. The goroutine of the library stops polling for a
+// program that polls.
+func TestLazyServerAndPoll(t *testing.T) {
+	r := newLazyRig(t, 20*time.Millisecond)
+	r.arrive(t)
+	if <-r.byWaiter {
+		t.Errorf("a goroutine has taken a message in Poll, but none has called it")
+	}
+	poll := func() {
+		t.Helper()
+		if err := r.signal.Poll(); err != nil {
+			t.Fatalf("Poll() = %v", err)
+		}
+	}
+	poll() // the goroutine of the library takes the next message, and stops
+	r.arrive(t)
+	<-r.byWaiter
+	taken := 0
+	for end := time.Now().Add(5 * time.Second); taken < 3 && time.Now().Before(end); {
+		r.arrive(t)
+		poll()
+		if <-r.byWaiter {
+			taken++
+		}
+	}
+	if taken < 3 {
+		t.Errorf("Poll() has taken %d messages in 5 s, want 3", taken)
+	}
+}
+
+// TestPollWhileAnotherWaits leaves the messages to the goroutine that waits.
+func TestPollWhileAnotherWaits(t *testing.T) {
+	r := newLazyRig(t, 0)
+	other := inflight.NewSignal(r.qp.RecvCQ())
+	done := make(chan error, 1)
+	go func() { done <- r.signal.Wait(soon(t)) }()
+	sleep()
+	if err := other.Poll(); err != nil {
+		t.Errorf("Poll() = %v", err)
+	}
+	r.arrive(t)
+	if err := early(done); err != nil {
+		t.Errorf("Wait() = %v", err)
 	}
 }

@@ -536,7 +536,7 @@ func TestPollerBeside(t *testing.T) {
 	}
 }
 
-// TestAllocatesNothing covers the three ways to wait.
+// TestAllocatesNothing covers the three ways to wait, and polls.
 func TestAllocatesNothing(t *testing.T) {
 	r := newRig(t, inflight.Config{}, verbs.QPConfig{})
 	ctx := soon(t)
@@ -556,6 +556,11 @@ func TestAllocatesNothing(t *testing.T) {
 			p, _ := r.Submit(write(1), h)
 			one()
 			p.Wait(ctx)
+		},
+		"Post and Poll": func() {
+			r.Post(write(1), h, nil)
+			one()
+			r.Poll()
 		},
 		"Start and Wait": func() {
 			p, _ := r.Start(ctx, write(1), h)

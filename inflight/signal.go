@@ -39,9 +39,19 @@ func (s *Signal) Set() {
 // Reset makes the next Wait wait for another Set. No goroutine may be waiting.
 func (s *Signal) Reset() { s.set.Store(false) }
 
-// Poll takes the available completions from the CQ and returns, as a wait would. It is for goroutines that
-// compute for long, or wait for something else. It returns the error of a CQ that cannot be polled.
-func (s *Signal) Poll() error { return internals.Drain(s.hub.cq) }
+// Poll takes the available completions from the CQ and returns, as a wait would, unless another goroutine
+// polls it at the time. It is for goroutines that compute for long between two waits, or wait for something
+// else. After a Poll the goroutine of [Receiver.HandleLazily] does not poll until its time has passed again.
+// Poll returns the error of a CQ that cannot be polled.
+func (s *Signal) Poll() error {
+	h := s.hub
+	if h.leader.Load() != nil || h.serverLeads.Load() {
+		h.wantLead()
+		return nil
+	}
+	h.polled.Store(true)
+	return internals.Drain(h.cq)
+}
 
 // Wait waits for Set. It returns the error of ctx if that ends first, and the error of verbs.CQ.Wait if
 // the CQ cannot be polled.

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package inflight
+
+import (
+	"testing"
+	"time"
+)
+
+// TestTakeOverAfterPoll lets the server wait again if a goroutine has polled in the meantime.
+func TestTakeOverAfterPoll(t *testing.T) {
+	h := &hub{serve: make(chan struct{}, 1), standby: true, patience: time.Hour}
+	h.takeover = time.AfterFunc(h.patience, h.takeOver)
+	defer h.takeover.Stop()
+	h.polled.Store(true)
+	h.takeOver()
+	if !h.standby || len(h.serve) != 0 {
+		t.Errorf("takeOver() after a poll: standby = %v with %d tokens, want true with 0", h.standby, len(h.serve))
+	}
+	h.takeOver()
+	if h.standby || len(h.serve) != 1 {
+		t.Errorf("takeOver(): standby = %v with %d tokens, want false with 1", h.standby, len(h.serve))
+	}
+}
