@@ -59,6 +59,8 @@ func (c *Conn) WriteBuf(b *pool.Buf) error {
 	err := streamconn.Handover(c.stream, func() (bool, error) { return c.l.handover(b) })
 	if err != nil {
 		b.Free()
+		return err
 	}
-	return err
+	c.l.poll()
+	return nil
 }

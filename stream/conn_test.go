@@ -74,6 +74,34 @@ func TestAllocations(t *testing.T) {
 	streamconntest.Allocations(t, c, s)
 }
 
+// TestWritePolls takes the completion of a large write in the write itself. The devices complete requests as
+// they are posted. A goroutine of the library may take some, at the start and when the test does not run.
+func TestWritePolls(t *testing.T) {
+	c, s := pair(t, streamconntest.RXE(t), ends{})
+	const size, writes = 8_000, 500
+	taken := 0
+	for i := range writes {
+		if i%2 == 0 {
+			if _, err := c.Write(make([]byte, size)); err != nil {
+				t.Fatalf("Write: %v", err)
+			}
+		} else if buf, err := c.Pool().Get(t.Context(), size); err != nil {
+			t.Fatalf("c.Pool().Get: %v", err)
+		} else if err := c.WriteBuf(buf); err != nil {
+			t.Fatalf("WriteBuf: %v", err)
+		}
+		if c.InFlight() == 0 {
+			taken++
+		}
+		if _, err := s.Discard(size); err != nil {
+			t.Fatalf("Discard: %v", err)
+		}
+	}
+	if taken < writes*3/4 {
+		t.Errorf("InFlight() = 0 after %d of %d writes, want at least three quarters", taken, writes)
+	}
+}
+
 // TestWriteBuf mixes writes with and without a copy.
 func TestWriteBuf(t *testing.T) {
 	streamconntest.OnMachines(t, func(t *testing.T, k *cmtest.Kernel) {

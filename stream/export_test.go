@@ -51,6 +51,13 @@ func (c *Conn) Sent() uint32 {
 	return c.l.send.sent
 }
 
+// InFlight returns the number of frames whose completions have not been taken.
+func (c *Conn) InFlight() int {
+	c.l.mu.Lock()
+	defer c.l.mu.Unlock()
+	return c.l.send.inFlight
+}
+
 // Quiet returns the number of frames that two connected sides have sent, and whether all of them were
 // taken.
 func Quiet(a, b *Conn) (sent uint32, quiet bool) {

@@ -30,6 +30,7 @@ type link struct {
 	conn   *cm.Conn
 	posts  *inflight.Queue // of conn
 	pool   *pool.Pool
+	reads  *inflight.Signal // of the waiting reader
 
 	// srq and budget are nil if the connection has receives of its own.
 	srq    *verbs.SRQ
@@ -107,7 +108,8 @@ func (l *link) hello() []byte {
 func (l *link) start(ctx context.Context, conn *cm.Conn, peer hello, passive bool) error {
 	l.conn, l.pool = conn, conn.Pool()
 	cq := conn.QP().RecvCQ()
-	streamconn.PollWhileWaiting(l.stream, inflight.NewSignal(cq), inflight.NewSignal(cq))
+	l.reads = inflight.NewSignal(cq)
+	streamconn.PollWhileWaiting(l.stream, l.reads, inflight.NewSignal(cq))
 	var err error
 	if l.posts, err = conn.Operations(); err != nil {
 		return err
@@ -135,6 +137,10 @@ func (l *link) start(ctx context.Context, conn *cm.Conn, peer hello, passive boo
 const pollAfter = time.Millisecond
 
 var errNoMemory = fmt.Errorf("the memory of the Shared is used up: %w", syscall.ENOBUFS)
+
+// poll takes the available completions. The goroutines that read and write call it, so that a program which
+// moves much data needs no other goroutine for this. The caller holds no lock.
+func (l *link) poll() { _ = l.reads.Poll() } // an error shows in the next wait
 
 // takeHeaders takes the memory for headers. It waits for memory that the program uses, at most for
 // arrivalWait. Otherwise a listener could stop, because it waits for a bounded number of new connections.

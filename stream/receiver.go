@@ -181,6 +181,14 @@ func (l *link) View() ([]byte, error) {
 
 // Release implements streamconn.Protocol.
 func (l *link) Release(n int) {
+	if l.release(n) {
+		l.poll()
+	}
+}
+
+// release is Release without polling. It reports whether a message was freed and others remain. Then the
+// reader may not wait for a long time.
+func (l *link) release(n int) bool {
 	l.mu.Lock()
 	defer l.unlock()
 	r := &l.recv
@@ -192,9 +200,10 @@ func (l *link) Release(n int) {
 	case n > 0 && frameLen+r.offset == (*r.messages.Front()).Len():
 		l.consume()
 	default:
-		return
+		return false
 	}
 	l.pump()
+	return r.messages.Len() > 0
 }
 
 // consume frees the first message. The caller holds the lock.

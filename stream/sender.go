@@ -17,6 +17,10 @@ const (
 	maxSends = 32
 	// controlSends is the number of further frames, which have no data.
 	controlSends = 2
+	// A writer polls after pollBytes, which take longer than a poll, and while pollSends frames with data
+	// are in flight.
+	pollBytes = 4 << 10
+	pollSends = maxSends / 4
 	// spareSends is the number of entries for the probes of the connection manager.
 	spareSends = 4
 	// headerBytes is the memory for the headers of all frames in flight.
@@ -330,12 +334,19 @@ func (l *link) awaitMemory(c charge) {
 
 // Commit implements streamconn.Protocol.
 func (l *link) Commit(n int) {
+	if l.commit(n) >= pollSends || n >= pollBytes {
+		l.poll()
+	}
+}
+
+// commit is Commit without polling. It returns the number of frames with data in flight.
+func (l *link) commit(n int) int {
 	l.mu.Lock()
 	defer l.unlock()
 	s := &l.send
 	s.curBusy = false
 	if l.freed {
-		return
+		return 0
 	}
 	s.curEnd += n
 	s.buffered += n
@@ -344,6 +355,7 @@ func (l *link) Commit(n int) {
 		s.dropCur()
 	}
 	l.pump()
+	return s.data
 }
 
 // queueCur moves the data of cur to the queue. The caller holds the lock.
