@@ -21,9 +21,13 @@ var connecting = []string{"create id", "bind addr", "resolve addr", "resolve rou
 // The steps that end a connection.
 var ending = []string{"disconnect", "destroy"}
 
-// benchCmtime compares the steps of cmtime. Each program runs against itself, and each client against the
-// other program's server.
+// benchCmtime compares the steps of cmtime. Each program runs against itself, and each client against both
+// servers.
 func benchCmtime(ctx context.Context, e *env) error {
+	pick, err := regexp.Compile(e.cells)
+	if err != nil {
+		return fmt.Errorf("-cells: %w", err)
+	}
 	ports := map[string]string{"rdma-core": "7180", "purerdma": "7181"}
 	programs := map[string]string{"rdma-core": "cmtime", "purerdma": e.program("cmtime")}
 	servers := map[string]*pairing.Process{}
@@ -50,18 +54,25 @@ func benchCmtime(ctx context.Context, e *env) error {
 			return err
 		}
 	}
-	for _, c := range []struct{ name, cServer, goServer string }{
-		{"each program against itself", "rdma-core", "purerdma"},
-		{"both clients at rdma-core's server", "rdma-core", "rdma-core"},
-		{"both clients at purerdma's server", "purerdma", "purerdma"},
+	type ends struct{ client, server string }
+	for _, c := range []struct {
+		name     string
+		core, we ends
+	}{
+		{"each program against itself", ends{"rdma-core", "rdma-core"}, ends{"purerdma", "purerdma"}},
+		{"rdma-core's client at both servers", ends{"rdma-core", "rdma-core"}, ends{"rdma-core", "purerdma"}},
+		{"purerdma's client at both servers", ends{"purerdma", "rdma-core"}, ends{"purerdma", "purerdma"}},
 	} {
+		if !pick.MatchString(c.name) {
+			continue
+		}
 		total := map[string]*pairs{}
 		for range e.runs {
-			a, err := run("rdma-core", c.cServer)
+			a, err := run(c.core.client, c.core.server)
 			if err != nil {
 				return err
 			}
-			b, err := run("purerdma", c.goServer)
+			b, err := run(c.we.client, c.we.server)
 			if err != nil {
 				return err
 			}
