@@ -62,9 +62,19 @@ func operateHere(ctx context.Context, role string, args []string, w io.Writer) e
 	return err
 }
 
+// spin returns how long a wait of the client or of the server polls. As in rdmaperf, a single goroutine polls, and
+// the server polls if it receives. With many goroutines one waits for all, and its polling would delay the others on
+// two processors.
+func (o *operator) spin(server bool) time.Duration {
+	if o.goroutines > 1 || server && o.kind != "send" {
+		return 0 // the default
+	}
+	return busyWait
+}
+
 // serve prints its address, and serves one client.
 func (o *operator) serve(ctx context.Context, addr string, w io.Writer) error {
-	cfg := cm.ListenConfig{Host: o.host, QP: verbs.QPConfig{Cap: verbs.QPCap{RecvWR: operateReceives}}}
+	cfg := cm.ListenConfig{Host: o.host, QP: verbs.QPConfig{Cap: verbs.QPCap{RecvWR: operateReceives}, Spin: o.spin(true)}}
 	ln, err := cfg.Listen(ctx, "tcp", addr)
 	if err != nil {
 		return err
@@ -119,7 +129,7 @@ func (o *operator) measure(ctx context.Context, from, server string, count int) 
 	if err != nil {
 		return 0, err
 	}
-	d := cm.Dialer{Host: o.host, LocalAddr: src}
+	d := cm.Dialer{Host: o.host, LocalAddr: src, QP: verbs.QPConfig{Spin: o.spin(false)}}
 	conn, err := d.Dial(ctx, "tcp", server)
 	if err != nil {
 		return 0, err
