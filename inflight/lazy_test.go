@@ -151,8 +151,9 @@ func newLazyRig(t *testing.T, after time.Duration) *lazyRig {
 			return
 		}
 		m.Free()
-		r.byWaiter <- bytes.Contains(debug.Stack(), []byte("inflight.(*Signal)."))
+		byWaiter := bytes.Contains(debug.Stack(), []byte("inflight.(*Signal)."))
 		r.signal.Set()
+		r.byWaiter <- byWaiter // after Set, so that a Reset after it lasts
 	}, after)
 	return r
 }
