@@ -27,14 +27,17 @@ var internals = bridge.Functions.(*bridge.Verbs[*verbs.Host, *verbs.Device, *ver
 // hub, the server, leads when there are such operations and no other goroutine does. It ends when
 // there have been none for a while.
 //
-// With a receiver of HandleLazily the server leads only after no other goroutine has led or polled for a
-// while. It stops leading when a goroutine waits or polls, so that this goroutine leads when it waits again.
+// With HandleCompletions, or a receiver of HandleLazily, the server leads only after no other goroutine has led
+// or polled for a while. It stops leading when a goroutine waits or polls, so that this goroutine leads when it
+// waits again.
 //
 // Locks are taken in this order: the CQ's, Queue.mu, hub.mu.
 type hub struct {
 	cq *verbs.CQ
 
 	queues idTable[Queue]
+	// others has the completions of a CQ without queues, nil if HandleCompletions was not called.
+	others atomic.Pointer[completions]
 
 	// leader is the leading goroutine, nil if there is none or the server leads, which
 	// serverLeads records.
@@ -46,7 +49,7 @@ type hub struct {
 	polled atomic.Bool
 	// owed is the number of operations in flight that no goroutine waits for.
 	owed atomic.Int32
-	// work is set if calls or posts may have elements.
+	// work is set if calls, posts or others may have elements.
 	work atomic.Bool
 	// functions is the number of goroutines in callFunctions.
 	functions atomic.Int32
@@ -98,7 +101,7 @@ func (h *hub) Complete(wc *verbs.WC) bool {
 	}
 	q := h.queues.lookup(wc.ID)
 	if q == nil {
-		return false
+		return h.completeOther(wc)
 	}
 	if wc.ID&^(1<<genShift-1) != q.base || wc.QPNum != q.qp.Num() {
 		return wc.ID>>indexShift == q.base>>indexShift && wc.ID>>genShift != q.base>>genShift // late completion of an earlier queue with this index
@@ -106,6 +109,17 @@ func (h *hub) Complete(wc *verbs.WC) bool {
 	q.mu.Lock()
 	q.arrived(uint32(wc.ID), wc)
 	q.mu.Unlock()
+	return true
+}
+
+// completeOther is Complete for a CQ without queues.
+func (h *hub) completeOther(wc *verbs.WC) bool {
+	c := h.others.Load()
+	if c == nil {
+		return false
+	}
+	c.take(wc)
+	h.work.Store(true)
 	return true
 }
 
@@ -165,6 +179,9 @@ func (h *hub) doWork() {
 	}
 	if calls.first != nil || deliveries.first != nil {
 		h.callFunctions(&calls, &deliveries)
+	}
+	if others := h.others.Load(); others != nil {
+		others.callFunction()
 	}
 }
 
@@ -334,6 +351,10 @@ func (h *hub) fail(err error) {
 	h.mu.Lock()
 	h.dead = err
 	h.mu.Unlock()
+	if others := h.others.Load(); others != nil {
+		others.fail(err)
+		others.callFunction()
+	}
 	queues := h.queues.all()
 	for i := range queues {
 		if q := queues[i].Load(); q != nil {

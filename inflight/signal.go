@@ -10,7 +10,7 @@ import (
 	"purerdma/verbs"
 )
 
-// Signal lets a goroutine wait until the function of a Receiver or of a Queue calls Set. The waiting
+// Signal lets a goroutine wait until the function of a Receiver, of a Queue or of HandleCompletions calls Set. The waiting
 // goroutine polls the CQ itself, or another waiting goroutine polls for it, as with Op.Wait. So no other
 // goroutine runs between a completion and its user. One goroutine at a time waits for a Signal. Set may be
 // called by any goroutine.
@@ -41,8 +41,8 @@ func (s *Signal) Reset() { s.set.Store(false) }
 
 // Poll takes the available completions from the CQ and returns, as a wait would, unless another goroutine
 // polls it at the time. It is for goroutines that compute for long between two waits, or wait for something
-// else. After a Poll the goroutine of [Receiver.HandleLazily] does not poll until its time has passed again.
-// Poll returns the error of a CQ that cannot be polled.
+// else. After a Poll the goroutine of [Receiver.HandleLazily] or [HandleCompletions] does not poll until its
+// time has passed again. Poll returns the error of a CQ that cannot be polled.
 func (s *Signal) Poll() error {
 	h := s.hub
 	if h.leader.Load() != nil || h.serverLeads.Load() {
