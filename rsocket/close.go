@@ -4,6 +4,7 @@ package rsocket
 
 import (
 	"errors"
+	"net"
 	"os"
 	"time"
 
@@ -94,9 +95,9 @@ func (l *link) end() error {
 	if l.cq != nil {
 		errs = append(errs, l.cq.Close())
 	}
-	if l.conn != nil {
-		<-l.pumped
-	}
+	l.mu.Lock()
+	l.stop(net.ErrClosed)
+	l.unlock()
 	var freed error
 	if streamconn.WhenIdle(l.stream, func() { freed = l.free() }) {
 		errs = append(errs, freed)

@@ -3,7 +3,6 @@
 package rsocket
 
 import (
-	"context"
 	"encoding/binary"
 	"errors"
 	"io"
@@ -13,31 +12,16 @@ import (
 	"purerdma/verbs"
 )
 
-// pump takes the completions from the CQ until the CQ is closed or cannot be polled. It runs on a
-// goroutine of its own.
-func (l *link) pump() {
-	defer close(l.pumped)
-	var wcs [64]verbs.WC
-	for {
-		n, err := l.cq.Wait(context.Background(), wcs[:])
-		if n == 0 {
-			l.mu.Lock()
-			l.flushed, l.recv.ended = true, true
-			l.fail(err)
-			l.unlock()
-			return
-		}
-		if failure := l.handle(wcs[:n]); failure != nil {
-			l.broke(failure)
-		}
-	}
-}
-
-// handle handles completions. It returns the error of the first work request that has failed, nil if there
-// is none.
-func (l *link) handle(wcs []verbs.WC) (failure error) {
+// handle handles completions. A waiting Read or Write that polls calls it, or a goroutine of package inflight. err
+// is the error of a CQ that cannot be polled.
+func (l *link) handle(wcs []verbs.WC, err error) {
 	l.mu.Lock()
 	defer l.unlock()
+	if err != nil {
+		l.stop(err)
+		return
+	}
+	var failure error // of the first work request that has failed
 	recvs := 0
 	for i := range wcs {
 		wc := &wcs[i]
@@ -68,11 +52,22 @@ func (l *link) handle(wcs []verbs.WC) (failure error) {
 	if l.closing || l.flushed {
 		l.wakeWrite = true
 	}
-	return failure
+	if failure != nil {
+		l.broke(failure)
+	}
+}
+
+// stop ends the link after its last completion. From then on it does not use its buffers. The caller holds mu.
+func (l *link) stop(err error) {
+	l.flushed, l.recv.ended = true, true
+	l.fail(err)
 }
 
 // received handles a message of the peer. Its error wraps EPROTO.
 func (l *link) received(wc *verbs.WC) error {
+	if l.recv.ended {
+		return nil // the buffers may have been freed
+	}
 	m := message(wc.ImmData)
 	if l.iwarp {
 		if wc.ByteLen != messageLen {
@@ -156,23 +151,23 @@ func (l *link) sent(id uint64) {
 }
 
 // broke fails the connection after a failed work request. If the peer has disconnected, or if Close was
-// called, the failure is a consequence, and its error is ECONNRESET. Otherwise broke gets the cause from
-// the cm.Conn, which may wait.
+// called, the failure is a consequence, and its error is ECONNRESET. Otherwise a goroutine gets the cause from
+// the cm.Conn, which may wait. The caller holds mu.
 func (l *link) broke(failure error) {
-	l.mu.Lock()
-	known := l.peerGone || l.closing || l.err != nil
-	l.mu.Unlock()
-	var err error = syscall.ECONNRESET
-	if !known {
-		err = l.conn.Explain(failure)
+	if l.peerGone || l.closing || l.err != nil {
+		l.fail(syscall.ECONNRESET)
+		return
+	}
+	go func() {
+		err := l.conn.Explain(failure)
 		if e, ok := errors.AsType[*cm.OpError](err); ok {
 			err = e.Err
 		}
 		if err == nil || err == io.EOF {
 			err = syscall.ECONNRESET
 		}
-	}
-	l.mu.Lock()
-	l.fail(err)
-	l.unlock()
+		l.mu.Lock()
+		l.fail(err)
+		l.unlock()
+	}()
 }

@@ -53,6 +53,10 @@ func TestLinger(t *testing.T) {
 	onPairs(t, rsocket.Options{SendBuffer: streamconntest.LingerBuffer}, streamconntest.Linger)
 }
 
+func TestPollsWhileWaiting(t *testing.T) {
+	onPairs(t, rsocket.Options{}, streamconntest.PollsWhileWaiting)
+}
+
 func TestAllocations(t *testing.T) {
 	c, s := pair(t, streamconntest.MLX5(t), rsocket.Options{})
 	streamconntest.Allocations(t, c, s)

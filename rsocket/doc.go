@@ -44,4 +44,8 @@
 // # Costs
 //
 // Beyond the costs of a cm.Conn, a connection has one goroutine, and the memory of its two buffers. A transfer allocates nothing.
+//
+// A waiting Read or Write polls the completion queue itself. The goroutine polls if none has waited for a
+// millisecond. So a program that computes for longer delays its own written bytes, and the credits of its peer,
+// by up to a millisecond.
 package rsocket

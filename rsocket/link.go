@@ -11,6 +11,7 @@ import (
 	"syscall"
 
 	"purerdma/cm"
+	"purerdma/inflight"
 	"purerdma/internal/streamconn"
 	"purerdma/verbs"
 )
@@ -30,8 +31,8 @@ const extraRecvs = 8
 
 // link is the protocol of one connection. It implements streamconn.Protocol.
 //
-// A goroutine takes the completions from the CQ and posts the receives again (pump). It also sends
-// the data that had to wait. The calls of the program only copy, and post work requests.
+// It has no goroutine. The goroutine that polls the CQ calls handle, which posts the receives again and sends
+// the data that had to wait. That goroutine is a waiting Read or Write, or one of package inflight.
 type link struct {
 	stream *streamconn.Conn
 	opts   Options
@@ -45,7 +46,6 @@ type link struct {
 	messages []byte    // on iWARP, a message for each receive.
 	nextRecv int       // index of the next receive in messages.
 
-	pumped  chan struct{} // closed when pump has ended.
 	settled chan struct{} // has a token when Close should check again whether all bytes were sent.
 
 	mu    sync.Mutex // guards the following fields.
@@ -87,7 +87,6 @@ func newLink(p cm.PendingConn, opts Options) (*link, error) {
 	dev := p.Device()
 	l := &link{
 		iwarp:    dev.Transport() == verbs.TransportIWARP,
-		pumped:   make(chan struct{}),
 		settled:  make(chan struct{}, 1),
 		ctrlFree: ctrlSlots,
 	}
@@ -177,7 +176,8 @@ func (l *link) start(conn *cm.Conn, passive bool) *Conn {
 	l.giveCredits()
 	l.startKeepAlive(l.opts.KeepAlive, passive)
 	l.mu.Unlock()
-	go l.pump()
+	streamconn.PollWhileWaiting(l.stream, inflight.NewSignal(l.cq), inflight.NewSignal(l.cq))
+	inflight.HandleCompletions(l.cq, l.handle, streamconn.PollAfter)
 	return c
 }
 

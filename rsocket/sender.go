@@ -192,17 +192,17 @@ func (l *link) flush() {
 	}
 }
 
-// Kinds of work requests, in the high bits of their IDs. The low 32 bits hold a number of bytes, or
-// the index of a receive.
+// Kinds of work requests, in the high bits of their IDs. inflight.HandleCompletions needs the highest bit. The low
+// 32 bits hold a number of bytes, or the index of a receive.
 const (
-	kindData    = iota << 32 // WRITE of data.
-	kindMessage              // SEND after such a WRITE.
-	kindDirect               // WRITE to a mapping.
-	kindMap                  // WRITE of an entry of the peer's list of mappings.
-	kindCtrl                 // one entry of the reserved part of the send queue.
-	kindProbe                // likewise, of the keepalive.
+	kindData    = 1<<63 | iota<<32 // WRITE of data.
+	kindMessage                    // SEND after such a WRITE.
+	kindDirect                     // WRITE to a mapping.
+	kindMap                        // WRITE of an entry of the peer's list of mappings.
+	kindCtrl                       // one entry of the reserved part of the send queue.
+	kindProbe                      // likewise, of the keepalive.
 	kindRecv
-	kindMask = 0xff << 32
+	kindMask = 1<<63 | 0xff<<32
 )
 
 // postData posts n committed bytes.

@@ -4,8 +4,12 @@ package rsocket
 
 import (
 	"io"
+	"net"
 	"syscall"
 	"testing"
+
+	"purerdma/internal/streamconn"
+	"purerdma/verbs"
 )
 
 // TestSettledNow checks when Close stops waiting. A peer that has closed both directions may not yet have all
@@ -51,4 +55,15 @@ func TestViewAfterFailure(t *testing.T) {
 	view(0, syscall.ECONNRESET)
 	l.recv.eof = true
 	view(0, io.EOF)
+}
+
+// TestLateCompletions handles a message after the link has ended. Its buffers may then have been freed.
+func TestLateCompletions(t *testing.T) {
+	l := &link{iwarp: true}
+	l.stream = streamconn.New(l)
+	l.handle(nil, net.ErrClosed)
+	l.handle([]verbs.WC{{ID: kindRecv, ByteLen: messageLen}}, nil)
+	if _, err := l.View(); err != net.ErrClosed {
+		t.Errorf("View() = %v, want %v", err, net.ErrClosed)
+	}
 }

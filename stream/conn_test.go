@@ -60,6 +60,10 @@ func TestCopy(t *testing.T)               { onPairs(t, ends{}, streamconntest.Co
 func TestPeek(t *testing.T)               { onPairs(t, ends{}, streamconntest.Peek) }
 func TestReadFromSlowSource(t *testing.T) { onPairs(t, ends{}, streamconntest.ReadFromSlowSource) }
 
+func TestPollsWhileWaiting(t *testing.T) {
+	onPairs(t, ends{}, streamconntest.PollsWhileWaiting)
+}
+
 func TestHalfClose(t *testing.T)   { onPairs(t, ends{}, streamconntest.HalfClose) }
 func TestCloseRead(t *testing.T)   { onPairs(t, ends{}, streamconntest.CloseRead) }
 func TestClosedPeer(t *testing.T)  { onPairs(t, ends{}, streamconntest.ClosedPeer) }

@@ -128,13 +128,9 @@ func (l *link) start(ctx context.Context, conn *cm.Conn, peer hello, passive boo
 	}
 	l.watchIdle()
 	l.unlock()
-	conn.HandleMessagesLazily(l.handle, pollAfter)
+	conn.HandleMessagesLazily(l.handle, streamconn.PollAfter)
 	return nil
 }
-
-// pollAfter is the time without a waiting Read or Write after which a goroutine of the library polls. It
-// bounds the delay of the peer by a program that computes.
-const pollAfter = time.Millisecond
 
 var errNoMemory = fmt.Errorf("the memory of the Shared is used up: %w", syscall.ENOBUFS)
 
