@@ -46,6 +46,13 @@ type Result struct {
 	Counters map[string]int64 `json:"counters,omitempty"`
 }
 
+// UnexplainedCompletions is a part of the reason of a check whose device has written completions that the driver could not
+// assign to a request.
+const UnexplainedCompletions = "completions that no request explains"
+
+// HasEvidence reports whether the check has observed anything.
+func (r *Result) HasEvidence() bool { return len(r.Evidence) > 0 || len(r.Counters) > 0 }
+
 // Machine describes a device and its host. It has no name or address of the host.
 type Machine struct {
 	Kind     Kind   `json:"kind"`

@@ -130,13 +130,18 @@ func (t *trial) run(c *Check) {
 	t.later(t.peer.close)
 	before := t.portCounters()
 	defer func() { t.counters = changes(before, t.portCounters()) }()
+	operations := t.operations()
+	defer func() { t.noteOperations(operations) }()
 	if t.target.Record {
 		t.record()
 	}
 	defer t.save()
 	c.do(t)
+	if !t.observed(operations) {
+		t.end(hwreport.Unknown, "the check has observed nothing")
+	}
 	if n := t.skipped(); n > 0 {
-		t.end(hwreport.Unknown, fmt.Sprintf("the device wrote %d completions that no request explains, which were skipped", n))
+		t.end(hwreport.Unknown, fmt.Sprintf("the device wrote %d %s, which were skipped", n, hwreport.UnexplainedCompletions))
 	}
 }
 
@@ -147,6 +152,51 @@ func (t *trial) cleanUp() {
 		f := t.cleanups[last]
 		t.cleanups = t.cleanups[:last]
 		f()
+	}
+}
+
+// operations returns the counts of the device's QPs and CQs in this process. This includes the far ends here.
+func (t *trial) operations() verbs.DeviceStats {
+	for _, s := range t.target.Host.Stats() {
+		if s.Device == t.target.Device {
+			return s
+		}
+	}
+	return verbs.DeviceStats{}
+}
+
+// sums returns the number of sends, receives, successful completions and failed completions between two counts.
+func sums(before, after *verbs.DeviceStats) (sends, recvs, good, failed uint64) {
+	for i := range after.QP.Sends {
+		sends += after.QP.Sends[i].Operations - before.QP.Sends[i].Operations
+	}
+	for i := range after.CQ.Completions {
+		n := after.CQ.Completions[i] - before.CQ.Completions[i]
+		if verbs.WCStatus(i) == verbs.WCSuccess {
+			good += n
+		} else {
+			failed += n
+		}
+	}
+	return sends, after.QP.Receives - before.QP.Receives, good, failed
+}
+
+// observed reports whether the check has evidence: notes, compared data or completions. A check without it has not used the
+// device.
+func (t *trial) observed(before verbs.DeviceStats) bool {
+	after := t.operations()
+	_, _, good, failed := sums(&before, &after)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return len(t.evidence) > 0 || good+failed > 0
+}
+
+// noteOperations adds the numbers of operations since before to the evidence.
+func (t *trial) noteOperations(before verbs.DeviceStats) {
+	after := t.operations()
+	sends, recvs, good, failed := sums(&before, &after)
+	if sends+recvs+good+failed > 0 {
+		t.note("%d sends, %d receives, %d completions, %d of them failed or flushed", sends, recvs, good+failed, failed)
 	}
 }
 

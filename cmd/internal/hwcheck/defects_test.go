@@ -87,6 +87,25 @@ func TestSkippedFound(t *testing.T) {
 	}
 }
 
+// TestNothingFound checks that a check which does not use the device does not pass.
+func TestNothingFound(t *testing.T) {
+	_, target := model(t)
+	for what, tc := range map[string]struct {
+		do   func(*trial)
+		want hwreport.Status
+	}{
+		"nothing":   {func(*trial) {}, hwreport.Unknown},
+		"a link":    {func(tr *trial) { tr.link(Config{}) }, hwreport.Unknown},
+		"a request": {func(tr *trial) { l := tr.link(Config{}); l.send(l.write(piece{0, 8}, 0)) }, hwreport.Pass},
+		"a note":    {func(tr *trial) { tr.note("seen") }, hwreport.Pass},
+	} {
+		check := Check{ID: "x", do: tc.do}
+		if r := check.Run(t.Context(), target); r.Status != tc.want || r.Status == hwreport.Pass && !r.HasEvidence() {
+			t.Errorf("Run(%s) = %s: %s, evidence %q, want %s", what, r.Status, r.Reason, r.Evidence, tc.want)
+		}
+	}
+}
+
 // TestRecordingFiles checks the recordings that a check leaves, and that they are complete.
 func TestRecordingFiles(t *testing.T) {
 	_, target := model(t)

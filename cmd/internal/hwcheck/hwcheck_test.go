@@ -60,8 +60,8 @@ func TestModel(t *testing.T) {
 			if unsupported[c.ID] {
 				want = hwreport.Skip
 			}
-			if r.Status != want {
-				t.Errorf("Run(%s) = %s: %s, want %s", c.ID, r.Status, r.Reason, want)
+			if r.Status != want || want == hwreport.Pass && !r.HasEvidence() {
+				t.Errorf("Run(%s) = %s: %s, evidence %q, want %s", c.ID, r.Status, r.Reason, r.Evidence, want)
 			}
 		})
 	}
