@@ -4,6 +4,7 @@
 //
 //	rdmahw run [-d device] [-i port] [-a address] [-peer host[:port]] [-only id,...] [-destructive] [-names] [-minutes 15] [-o report.tar.gz]
 //	rdmahw serve [-d device] [-i port] [-a address] [-p port]
+//	rdmahw judge [-vectors directory] report.tar.gz
 //	rdmahw list
 //
 // The checks send data from the port to itself, or with -peer to a host on which "rdmahw serve" runs. They
@@ -42,6 +43,17 @@
 //
 // The server listens on TCP, on port 7472 by default. Everyone who reaches that port can use the memory of
 // the checks, so run it only on a trusted network. One server serves one run at a time.
+//
+// The command judge reads the report of another host. It prints the result of each check, checks the recordings, and compares them
+// with the beliefs about a ConnectX that the driver and the project's model share:
+//
+//	confirmed     the checks of a card have passed
+//	contradicted  a check has failed, or a recording has a completion that the belief excludes
+//	undecided     the report does not show it, or the device is no card
+//
+// With -vectors it writes the recordings to new files in a directory, as vectors for the tests of provider/mlx5. They
+// omit QPs that the tests cannot replay. Its exit status is 1 if a check has failed, a belief is contradicted or a recording is invalid,
+// and 3 if the file is no report.
 //
 // The exit status is 0 if no check failed, 1 if one failed, 2 for a bad command line, and 3 if there is no report
 // for another reason.
@@ -111,11 +123,12 @@ type options struct {
 	minutes float64
 	out     string
 	names   bool
+	vectors string
 	files   string
 	record  bool
 }
 
-const usage = `usage: rdmahw run [flags], rdmahw serve [flags] or rdmahw list`
+const usage = `usage: rdmahw run [flags], rdmahw serve [flags], rdmahw judge [-vectors directory] report.tar.gz or rdmahw list`
 
 // run runs the program and returns its exit status.
 func (p *program) run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
@@ -125,7 +138,7 @@ func (p *program) run(ctx context.Context, args []string, stdout, stderr io.Writ
 		return statusUsage
 	}
 	commands := map[string]func(context.Context, *options, []string, *tool.UI) int{
-		"run": p.runAll, "serve": p.serve, "list": p.list, "check": p.check, "machine": p.machine,
+		"run": p.runAll, "serve": p.serve, "judge": p.judge, "list": p.list, "check": p.check, "machine": p.machine,
 	}
 	command, ok := commands[args[0]]
 	if !ok {
@@ -139,7 +152,7 @@ func (p *program) run(ctx context.Context, args []string, stdout, stderr io.Writ
 	} else if err != nil {
 		return statusUsage
 	}
-	if want := args[0] == "check"; want != (fs.NArg() == 1) || fs.NArg() > 1 {
+	if want := args[0] == "check" || args[0] == "judge"; want != (fs.NArg() == 1) || fs.NArg() > 1 {
 		u.Errorf("rdmahw: unexpected arguments %q\n%s\n", fs.Args(), usage)
 		return statusUsage
 	}
@@ -149,6 +162,11 @@ func (p *program) run(ctx context.Context, args []string, stdout, stderr io.Writ
 func (o *options) flags(command string, stderr io.Writer) *flag.FlagSet {
 	fs := flag.NewFlagSet("rdmahw "+command, flag.ContinueOnError)
 	fs.SetOutput(stderr)
+	version.Flag(fs)
+	if command == "judge" {
+		fs.StringVar(&o.vectors, "vectors", "", "existing directory for the recordings as vectors (default: write none)")
+		return fs
+	}
 	fs.StringVar(&o.device, "d", "", "device (default: the first with an active port)")
 	fs.IntVar(&o.port, "i", 1, "port of the device")
 	fs.StringVar(&o.addr, "a", "", "address of the port's network interface (default: found)")
@@ -167,7 +185,6 @@ func (o *options) flags(command string, stderr io.Writer) *flag.FlagSet {
 	case "serve":
 		fs.StringVar(&o.listen, "p", defaultPort, "TCP port")
 	}
-	version.Flag(fs)
 	return fs
 }
 

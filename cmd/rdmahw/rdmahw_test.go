@@ -41,13 +41,10 @@ func TestMain(m *testing.M) {
 		time.Sleep(time.Hour)
 	default:
 		p := newProgram()
-		switch kind {
-		case "model":
+		if _, ok := defects[kind]; ok {
+			p = onBroken(kind)
+		} else if kind == "model" {
 			p = onModel()
-		case "broken":
-			p = onBroken(connectx.Defects{IgnoredFence: true})
-		case "stuck":
-			p = onBroken(connectx.Defects{LostDoorbells: 1})
 		}
 		os.Exit(p.run(context.Background(), os.Args[1:], os.Stdout, os.Stderr))
 	}
@@ -60,11 +57,18 @@ func onModel() *program {
 	return p
 }
 
+// defects are the defective devices by the kinds of children.
+var defects = map[string]connectx.Defects{
+	"broken":  {IgnoredFence: true},
+	"stuck":   {LostDoorbells: 1},
+	"swapped": {SwappedCounters: true},
+}
+
 // onBroken returns a program whose host has a defective software ConnectX.
-func onBroken(defects connectx.Defects) *program {
-	p := testProgram("broken")
+func onBroken(kind string) *program {
+	p := testProgram(kind)
 	k := inprocess.New(inprocess.Config{}, "mlx5_0")
-	k.Device("mlx5_0").SetDefects(defects)
+	k.Device("mlx5_0").SetDefects(defects[kind])
 	p.host = &verbs.Host{Drivers: []provider.Driver{mlx5.Driver{}}, Kernel: k}
 	return p
 }
@@ -170,7 +174,7 @@ func TestWatchdog(t *testing.T) {
 
 // TestRecordsFailure runs a check that fails. The report has a recording of its second run.
 func TestRecordsFailure(t *testing.T) {
-	status, r, files := runReport(t, onBroken(connectx.Defects{}), "-only", "fence")
+	status, r, files := runReport(t, onBroken("broken"), "-only", "fence")
 	if status != statusFailed || len(r.Results) != 1 || r.Results[0].Status != hwreport.Fail {
 		t.Fatalf("run() = %d with %+v, want a failed check", status, r.Results)
 	}
@@ -237,6 +241,7 @@ func TestUsage(t *testing.T) {
 		"run -d mlx5_7":      "no RDMA device mlx5_7",
 		"check":              "unexpected arguments",
 		"check nothing":      "no check",
+		"judge":              "unexpected arguments",
 		"run -nothing":       "flag provided but not defined",
 		"machine -d mlx5_7 ": "no RDMA device mlx5_7",
 	} {
