@@ -18,8 +18,9 @@
 // The program needs no root, except for the rights that any RDMA program needs: see rdmadoctor. It changes no
 // setting. The default device is the first one with an active port.
 //
-// With -destructive it also sets the network interface of the port down, reloads and unbinds the driver of the device,
-// and resets a virtual function. It needs root for that. Other users of the device or the interface lose their
+// With -destructive it also sets the network interface of the port down, and reloads and unbinds the driver of the device. It
+// tests the driver's health reporters, resets a virtual function, and limits itself by a control group. It needs root for
+// that. Other users of the device or the interface lose their
 // connections, and the interface can lose addresses and routes.
 //
 // Each check runs in a process of its own, with a time limit. A process that exceeds it writes its stacks to the
@@ -173,7 +174,7 @@ func (o *options) flags(command string, stderr io.Writer) *flag.FlagSet {
 	switch command {
 	case "run":
 		fs.StringVar(&o.only, "only", "", "IDs of the checks, separated by commas (default: all)")
-		fs.BoolVar(&o.destroy, "destructive", false, "also disturb the device: network interface down, driver unbound, virtual function reset")
+		fs.BoolVar(&o.destroy, "destructive", false, "also disturb the device: network interface down, driver unbound, virtual function reset, control group")
 		fs.Float64Var(&o.minutes, "minutes", 15, "limit of the whole run")
 		fs.StringVar(&o.out, "o", "report.tar.gz", "file for the report")
 		fs.BoolVar(&o.names, "names", false, "include files that may name the host: commands to the kernel, output of tools, all recordings")

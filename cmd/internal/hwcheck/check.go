@@ -49,8 +49,8 @@ const defaultLimit = 2 * time.Minute
 func All() []Check {
 	var all []Check
 	for _, group := range [][]Check{
-		recordChecks, dataChecks, listChecks, orderChecks, queueChecks, completionChecks, errorChecks, memoryChecks, eventChecks, lifeChecks,
-		datagramChecks, gidChecks, transportChecks, hostChecks, connectionChecks, interopChecks, perfChecks, faultChecks,
+		recordChecks, dataChecks, listChecks, orderChecks, queueChecks, completionChecks, errorChecks, stateChecks, memoryChecks, eventChecks, lifeChecks,
+		datagramChecks, gidChecks, transportChecks, hostChecks, connectionChecks, interopChecks, perfChecks, healthChecks, groupChecks, faultChecks,
 	} {
 		all = append(all, group...)
 	}

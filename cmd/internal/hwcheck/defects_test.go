@@ -106,6 +106,30 @@ func TestNothingFound(t *testing.T) {
 	}
 }
 
+// TestDrainFound checks that a send queue which is not drained is found.
+func TestDrainFound(t *testing.T) {
+	long := patience
+	patience = 200 * time.Millisecond
+	defer func() { patience = long }()
+	_, target := model(t)
+	check := Check{ID: "drain", do: func(tr *trial) { tr.drains(tr.link(Config{Memory: 256 << 10}), func() error { return nil }) }}
+	if r := check.Run(t.Context(), target); r.Status != hwreport.Fail || !strings.Contains(r.Reason, "no event") {
+		t.Errorf("Run(drain) of a queue that is not drained = %s: %s, want %s", r.Status, r.Reason, hwreport.Fail)
+	}
+}
+
+// TestWithin judges granted options.
+func TestWithin(t *testing.T) {
+	offered := verbs.ECE{VendorID: 7, Options: 6}
+	for granted, ok := range map[verbs.ECE]bool{
+		{VendorID: 7, Options: 6}: true, {VendorID: 7, Options: 2}: true, {VendorID: 7}: true, {VendorID: 7, Options: 1}: false, {VendorID: 8, Options: 2}: false,
+	} {
+		if err := within(granted, offered); (err == nil) != ok {
+			t.Errorf("within(%+v, %+v) = %v, want ok %v", granted, offered, err, ok)
+		}
+	}
+}
+
 // TestRecordingFiles checks the recordings that a check leaves, and that they are complete.
 func TestRecordingFiles(t *testing.T) {
 	_, target := model(t)

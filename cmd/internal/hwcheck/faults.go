@@ -30,6 +30,14 @@ var faultChecks = []Check{
 // returnTime bounds the time until a disturbed device works again.
 const returnTime = time.Minute
 
+// needsKernel excludes the devices of tests, which have no files in /sys.
+func needsKernel(t *trial) string {
+	if t.target.Host.Kernel != nil {
+		return "the kernel is a part of a test"
+	}
+	return ""
+}
+
 func needsRoot(t *trial) string {
 	switch {
 	case os.Geteuid() != 0:

@@ -25,13 +25,6 @@ var hostChecks = []Check{
 	{ID: "no-sysfs", Local: true, Title: "the device from a container without /sys", needs: needsKernel, do: checkNoSysfs},
 }
 
-func needsKernel(t *trial) string {
-	if t.target.Host.Kernel != nil {
-		return "the kernel is a part of a test"
-	}
-	return ""
-}
-
 // dmaBufSize is the size of the memory of a dma-buf.
 const dmaBufSize = 64 << 10
 
@@ -79,8 +72,11 @@ func checkMemlock(t *trial) {
 	limit.Cur = min(64<<10, old.Max)
 	t.must("set RLIMIT_MEMLOCK", unix.Setrlimit(unix.RLIMIT_MEMLOCK, &limit))
 	var mr *verbs.MR
-	var err error
-	dropErr := withoutLockCapability(func() { mr, err = l.pd.Alloc(4<<20, rights(t.dev)) })
+	var err, queueErr error
+	dropErr := withoutLockCapability(func() {
+		mr, err = l.pd.Alloc(4<<20, rights(t.dev))
+		queueErr = l.largeQueue()
+	})
 	t.must("restore RLIMIT_MEMLOCK", unix.Setrlimit(unix.RLIMIT_MEMLOCK, &old))
 	t.must("drop CAP_IPC_LOCK", dropErr)
 	if err == nil {
@@ -91,6 +87,10 @@ func checkMemlock(t *trial) {
 	if !errors.Is(err, syscall.ENOMEM) {
 		t.fail("registration beyond the limit: %v, want ENOMEM", err)
 	}
+	t.note("limit of %d bytes, queues of %d requests: %v", limit.Cur, largeQueue, queueErr)
+	if queueErr != nil && !errors.Is(queueErr, syscall.ENOMEM) { // rxe and siw allocate the queues in the kernel
+		t.fail("queues beyond the limit: %v, want success or ENOMEM", queueErr)
+	}
 	l.send(l.write(piece{0, 64}, 0)) // everything else still works
 	if old.Cur < 64<<20 {
 		return
@@ -99,6 +99,24 @@ func checkMemlock(t *trial) {
 	t.must("register with the old limit", err)
 	l.useRegion("region after the limit", mr, 1)
 	t.must("close a region", mr.Close())
+	t.must("create large queues with the old limit", l.largeQueue())
+}
+
+// largeQueue is a number of requests whose queue is larger than 64 KiB on a ConnectX.
+const largeQueue = 2048
+
+// largeQueue creates a CQ and a QP with large queues, and closes them.
+func (l *link) largeQueue() error {
+	entries := min(largeQueue, l.t.attr.MaxQPWR)
+	cq, err := l.dev.CreateCQ(verbs.CQConfig{Entries: entries})
+	if err != nil {
+		return err
+	}
+	qp, err := l.pd.CreateQP(verbs.QPConfig{SendCQ: cq, RecvCQ: cq, Cap: verbs.QPCap{SendWR: entries, RecvWR: entries}})
+	if err != nil {
+		return errors.Join(err, cq.Close())
+	}
+	return errors.Join(qp.Close(), cq.Close())
 }
 
 // withoutLockCapability calls f on a thread without CAP_IPC_LOCK. The kernel refuses the doorbells of rxe and

@@ -4,8 +4,8 @@
 
 package hwcheck
 
-// hostChecks use Linux. Other systems have no RDMA devices that the library supports.
-var hostChecks []Check
+// These checks use Linux. Other systems have no RDMA devices that the library supports.
+var hostChecks, groupChecks []Check
 
 // frameSocket does not exist on other systems.
 type frameSocket struct{}
