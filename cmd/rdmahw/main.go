@@ -2,8 +2,8 @@
 
 // Rdmahw checks an RDMA device and writes a report about it:
 //
-//	rdmahw run [-d device] [-i port] [-a address] [-peer host[:port]] [-only id,...] [-destructive] [-names] [-minutes 15] [-o report.tar.gz]
-//	rdmahw serve [-d device] [-i port] [-a address] [-p port]
+//	rdmahw run [-d device] [-i port] [-a address] [-peer host[:port]] [-only id,...] [-destructive] [-soak 30m] [-names] [-minutes 15] [-o report.tar.gz]
+//	rdmahw serve [-d device] [-i port] [-a address] [-p port] [-destructive]
 //	rdmahw judge [-vectors directory] report.tar.gz
 //	rdmahw list
 //
@@ -20,8 +20,10 @@
 //
 // With -destructive it also sets the network interface of the port down, and reloads and unbinds the driver of the device. It
 // tests the driver's health reporters, resets a virtual function, and limits itself by a control group. It needs root for
-// that. Other users of the device or the interface lose their
+// that. The check of a silent peer also needs -destructive at the server. Other users of the device or the interface lose their
 // connections, and the interface can lose addresses and routes.
+//
+// With -soak it also repeats other checks for that time, and looks for leaks.
 //
 // Each check runs in a process of its own, with a time limit. A process that exceeds it writes its stacks to the
 // report and ends, or is killed. The whole run ends after -minutes. The remaining checks are skipped. After a signal,
@@ -121,6 +123,7 @@ type options struct {
 	listen  string
 	only    string
 	destroy bool
+	soak    time.Duration
 	minutes float64
 	out     string
 	names   bool
@@ -175,23 +178,26 @@ func (o *options) flags(command string, stderr io.Writer) *flag.FlagSet {
 	case "run":
 		fs.StringVar(&o.only, "only", "", "IDs of the checks, separated by commas (default: all)")
 		fs.BoolVar(&o.destroy, "destructive", false, "also disturb the device: network interface down, driver unbound, virtual function reset, control group")
-		fs.Float64Var(&o.minutes, "minutes", 15, "limit of the whole run")
+		fs.Float64Var(&o.minutes, "minutes", 15, "limit of the whole run, without the time of -soak")
+		fs.DurationVar(&o.soak, "soak", 0, "time of the check soak (default: skip it)")
 		fs.StringVar(&o.out, "o", "report.tar.gz", "file for the report")
 		fs.BoolVar(&o.names, "names", false, "include files that may name the host: commands to the kernel, output of tools, all recordings")
 		fs.StringVar(&o.peer, "peer", "", "host and port of rdmahw serve (default: the port sends to itself)")
 	case "check":
 		fs.StringVar(&o.peer, "peer", "", "as for run")
+		fs.DurationVar(&o.soak, "soak", 0, "as for run")
 		fs.StringVar(&o.files, "files", "", "directory for the files of the check")
 		fs.BoolVar(&o.record, "record", false, "record the operations of a ConnectX")
 	case "serve":
 		fs.StringVar(&o.listen, "p", defaultPort, "TCP port")
+		fs.BoolVar(&o.destroy, "destructive", false, "permit the check peer-silent to set the network interface of this host down for 5 seconds")
 	}
 	return fs
 }
 
 // target returns the target of the flags.
 func (p *program) target(o *options) (*hwcheck.Target, error) {
-	t := &hwcheck.Target{Host: p.host, Device: o.device, Port: uint8(o.port)}
+	t := &hwcheck.Target{Host: p.host, Device: o.device, Port: uint8(o.port), Destructive: o.destroy, Soak: o.soak}
 	if o.port < 1 || o.port > 255 {
 		return nil, fmt.Errorf("-i %d: want 1 to 255", o.port)
 	}

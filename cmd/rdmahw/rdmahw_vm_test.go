@@ -7,6 +7,7 @@ package main
 import (
 	"context"
 	"net"
+	"os"
 	"strings"
 	"testing"
 
@@ -76,6 +77,24 @@ func TestVMRun(t *testing.T) {
 // harmless lists the destructive checks after which other tests can use the device. The other ones remove its addresses.
 const harmless = "cgroup-limit,health-recover,memlock"
 
+// TestVMSilentPeer runs the check whose peer sets its network interface down.
+func TestVMSilentPeer(t *testing.T) {
+	hosts := vmtest.Hosts(t, 2)
+	// The interface keeps its addresses for other tests.
+	if err := os.WriteFile("/proc/sys/net/ipv6/conf/all/keep_addr_on_down", []byte("1"), 0); err != nil {
+		t.Fatalf("os.WriteFile: %v", err)
+	}
+	status, r, _ := withPeer(t, &hwcheck.Target{Host: verbs.DefaultHost(), Device: hosts[1].Device, Port: 1, Addr: hosts[1].IPv4, Destructive: true},
+		"-destructive", "-only", "peer-silent", "-d", hosts[0].Device, "-a", hosts[0].IPv4.String())
+	want := hwreport.Pass
+	if vmtest.IWARP() {
+		want = hwreport.Skip
+	}
+	if result := &r.Results[0]; status != 0 || result.Status != want {
+		t.Errorf("run(-only peer-silent) = %d, %s: %q, want 0, %s", status, strings.TrimSpace(result.Line()), result.Evidence, want)
+	}
+}
+
 // withPeer runs the program with a server for a target in this process.
 func withPeer(t *testing.T, far *hwcheck.Target, args ...string) (int, *hwreport.Report, map[string]string) {
 	t.Helper()
@@ -122,5 +141,15 @@ func TestVMPeer(t *testing.T) {
 	wantPassed(t, status, r)
 	if r.Peer != "another host" {
 		t.Errorf("run() reports the peer %q, want another host", r.Peer)
+	}
+}
+
+// TestVMSoak repeats checks twice.
+func TestVMSoak(t *testing.T) {
+	longtest.Need(t)
+	h := vmtest.Hosts(t, 1)[0]
+	status, r, _ := runReport(t, testProgram("real"), "-soak", "1s", "-only", "soak", "-d", h.Device, "-a", h.IPv4.String())
+	if result := &r.Results[0]; status != 0 || result.Status != hwreport.Pass {
+		t.Errorf("run(-only soak) = %d, %s: %q, want 0, %s", status, strings.TrimSpace(result.Line()), result.Evidence, hwreport.Pass)
 	}
 }

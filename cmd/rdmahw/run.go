@@ -42,7 +42,7 @@ func (p *program) runAll(ctx context.Context, o *options, _ []string, u *tool.UI
 		return statusNoReport
 	}
 	defer out.Close()
-	r := &runner{program: p, options: o, ui: u, files: map[string][]byte{}, deadline: time.Now().Add(time.Duration(o.minutes * float64(time.Minute)))}
+	r := &runner{program: p, options: o, ui: u, files: map[string][]byte{}, deadline: time.Now().Add(time.Duration(o.minutes*float64(time.Minute)) + o.soak)}
 	if err := r.run(ctx, checks); err != nil {
 		u.Fail(err)
 		return statusNoReport
@@ -159,7 +159,7 @@ func (r *runner) add(name string, text []byte) {
 func (r *runner) args(command string, more ...string) []string {
 	a := []string{command, "-d", r.device, "-i", strconv.Itoa(r.port), "-a", r.addr}
 	if command == "check" {
-		a = append(a, "-peer", r.peer)
+		a = append(a, "-peer", r.peer, "-soak", r.soak.String())
 	}
 	return append(a, more...)
 }
@@ -169,8 +169,12 @@ const againLimit = time.Minute
 
 // one runs a check. A check that fails runs once more, with a recorder. Its result remains FAIL.
 func (r *runner) one(ctx context.Context, c *hwcheck.Check) hwreport.Result {
-	result := r.child(ctx, c, r.limit(c), "log/"+c.ID+".txt", false)
-	if result.Status != hwreport.Fail || c.Destructive || ctx.Err() != nil {
+	most := r.limit(c)
+	if c.Soak {
+		most += r.soak
+	}
+	result := r.child(ctx, c, most, "log/"+c.ID+".txt", false)
+	if result.Status != hwreport.Fail || c.Destructive || c.Soak || ctx.Err() != nil {
 		return result
 	}
 	again := r.child(ctx, c, min(r.limit(c), againLimit), "log/"+c.ID+"-again.txt", true)

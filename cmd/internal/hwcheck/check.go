@@ -35,6 +35,8 @@ type Check struct {
 	Env map[string]string
 	// Local marks a check that has both ends on this host, even with a peer.
 	Local bool
+	// Soak marks a check that takes Target.Soak in addition to its Limit.
+	Soak bool
 	// Destructive marks a check that disturbs other users of the device or of its network interface.
 	Destructive bool
 	// needs returns the unmet precondition, or "". nil means none.
@@ -50,7 +52,7 @@ func All() []Check {
 	var all []Check
 	for _, group := range [][]Check{
 		recordChecks, dataChecks, listChecks, orderChecks, queueChecks, completionChecks, errorChecks, stateChecks, memoryChecks, eventChecks, lifeChecks,
-		datagramChecks, gidChecks, transportChecks, hostChecks, connectionChecks, interopChecks, perfChecks, healthChecks, groupChecks, faultChecks,
+		datagramChecks, gidChecks, transportChecks, hostChecks, connectionChecks, interopChecks, perfChecks, healthChecks, soakChecks(), groupChecks, silenceChecks, faultChecks,
 	} {
 		all = append(all, group...)
 	}

@@ -262,7 +262,7 @@ func (t *trial) wantRemoval(err error) {
 // comesBack waits until the port is active, and then uses it.
 func (t *trial) comesBack() {
 	began := time.Now()
-	for !t.usable() {
+	for !t.target.usable() {
 		if time.Since(began) > returnTime {
 			t.fail("the device is not usable %v after the fault", returnTime)
 		}
@@ -274,19 +274,19 @@ func (t *trial) comesBack() {
 }
 
 // usable reports whether the port is active and has its address.
-func (t *trial) usable() bool {
-	dev, err := t.target.Host.Open(t.target.Device)
+func (t *Target) usable() bool {
+	dev, err := t.Host.Open(t.Device)
 	if err != nil {
 		return false
 	}
 	defer dev.Close()
-	port, err := dev.QueryPort(t.target.Port)
+	port, err := dev.QueryPort(t.Port)
 	if err != nil || port.State != verbs.PortActive {
 		return false
 	}
 	if iwarp(dev) {
 		return true
 	}
-	_, err = t.target.gid(dev)
+	_, err = t.gid(dev)
 	return err == nil
 }

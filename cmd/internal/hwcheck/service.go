@@ -28,6 +28,7 @@ type service struct {
 	recorded *verbs.Device // open while its operations are recorded
 	recorder *mlx5dv.Recorder
 	frames   *frameSocket
+	silence  chan error // result of a Silence
 }
 
 // farEnd is an end with its listener for the connection manager.
@@ -63,6 +64,9 @@ func (s *service) serve(conn io.ReadWriteCloser) {
 	}
 	if s.frames != nil {
 		s.frames.close()
+	}
+	if s.silence != nil {
+		<-s.silence // the network interface is up
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"net/rpc"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"purerdma/verbs"
 	"purerdma/verbs/mlx5dv"
@@ -25,12 +26,17 @@ type Target struct {
 	Addr netip.Addr
 	// Peer is the TCP address of "rdmahw serve" on another host, or "" for the port itself.
 	Peer string
+	// Destructive permits a check of another host to set the network interface down.
+	Destructive bool
+	// Soak is the time that the check soak takes. 0 skips it.
+	Soak time.Duration
 	// Files is the directory for the files of a check. "" means that it leaves none.
 	Files string
 	// Record records the operations of a ConnectX in Files. The library then takes slower paths, so a check that
 	// fails without a recording may pass with it.
 	Record bool
 
+	setLink  func(up bool) error             // replaces the network interface in tests
 	recorder atomic.Pointer[mlx5dv.Recorder] // of the near end
 	saving   sync.Mutex
 }
