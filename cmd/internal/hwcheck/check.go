@@ -52,7 +52,7 @@ func All() []Check {
 	var all []Check
 	for _, group := range [][]Check{
 		recordChecks, dataChecks, listChecks, orderChecks, queueChecks, completionChecks, errorChecks, stateChecks, memoryChecks, eventChecks, lifeChecks,
-		datagramChecks, gidChecks, transportChecks, hostChecks, connectionChecks, interopChecks, perfChecks, healthChecks, soakChecks(), groupChecks, silenceChecks, faultChecks,
+		datagramChecks, gidChecks, transportChecks, portChecks, nodeChecks, hostChecks, connectionChecks, interopChecks, perfChecks, healthChecks, soakChecks(), groupChecks, silenceChecks, faultChecks,
 	} {
 		all = append(all, group...)
 	}

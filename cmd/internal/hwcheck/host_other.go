@@ -5,7 +5,7 @@
 package hwcheck
 
 // These checks use Linux. Other systems have no RDMA devices that the library supports.
-var hostChecks, groupChecks []Check
+var hostChecks, groupChecks, nodeChecks []Check
 
 // frameSocket does not exist on other systems.
 type frameSocket struct{}

@@ -36,6 +36,7 @@ type Target struct {
 	// fails without a recording may pass with it.
 	Record bool
 
+	far      *Target                         // of far ends in this process, or nil for this one
 	setLink  func(up bool) error             // replaces the network interface in tests
 	recorder atomic.Pointer[mlx5dv.Recorder] // of the near end
 	saving   sync.Mutex
@@ -55,9 +56,13 @@ func (t *Target) gid(dev *verbs.Device) (verbs.GIDEntry, error) {
 // connectPeer connects to the process of the far end, which may be this process.
 func (t *Target) connectPeer(ctx context.Context) (*peer, error) {
 	if t.Peer == "" {
-		near, far := net.Pipe()
-		service := newService(ctx, t)
-		go service.serve(far)
+		near, there := net.Pipe()
+		far := t
+		if t.far != nil {
+			far = t.far
+		}
+		service := newService(ctx, far)
+		go service.serve(there)
 		return &peer{client: rpc.NewClient(near), local: service}, nil
 	}
 	var d net.Dialer
