@@ -7,7 +7,6 @@ package main
 import (
 	"context"
 	"net"
-	"os"
 	"strings"
 	"testing"
 
@@ -80,9 +79,8 @@ const harmless = "cgroup-limit,health-recover,memlock"
 // TestVMSilentPeer runs the check whose peer sets its network interface down.
 func TestVMSilentPeer(t *testing.T) {
 	hosts := vmtest.Hosts(t, 2)
-	// The interface keeps its addresses for other tests.
-	if err := os.WriteFile("/proc/sys/net/ipv6/conf/all/keep_addr_on_down", []byte("1"), 0); err != nil {
-		t.Fatalf("os.WriteFile: %v", err)
+	for _, h := range hosts {
+		h.KeepConfiguration(t)
 	}
 	status, r, _ := withPeer(t, &hwcheck.Target{Host: verbs.DefaultHost(), Device: hosts[1].Device, Port: 1, Addr: hosts[1].IPv4, Destructive: true},
 		"-destructive", "-only", "peer-silent", "-d", hosts[0].Device, "-a", hosts[0].IPv4.String())

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
 )
 
 // Lose drops all packets that the host's interface sends. The returned function, or the end of the test,
@@ -87,6 +88,30 @@ func (h Host) MoveNeighbour(t testing.TB, ip netip.Addr) (undo func()) {
 	undo = func() { netlink.NeighDel(n) }
 	t.Cleanup(undo)
 	return undo
+}
+
+// KeepConfiguration restores the routes of the host's interface at the end of a test that sets the interface down.
+// The kernel then deletes the routes. From now on it keeps the addresses.
+func (h Host) KeepConfiguration(t testing.TB) {
+	t.Helper()
+	if err := os.WriteFile("/proc/sys/net/ipv6/conf/"+h.Interface+"/keep_addr_on_down", []byte("1"), 0); err != nil {
+		t.Fatalf("os.WriteFile: %v", err)
+	}
+	all := &netlink.Route{LinkIndex: h.link(t).Attrs().Index, Table: unix.RT_TABLE_UNSPEC}
+	routes, err := netlink.RouteListFiltered(netlink.FAMILY_ALL, all, netlink.RT_FILTER_OIF|netlink.RT_FILTER_TABLE)
+	if err != nil {
+		t.Fatalf("RouteListFiltered(%s): %v", h.Interface, err)
+	}
+	t.Cleanup(func() {
+		for i := range routes {
+			if routes[i].Protocol == unix.RTPROT_KERNEL {
+				continue // the kernel makes it with the address
+			}
+			if err := netlink.RouteReplace(&routes[i]); err != nil {
+				t.Errorf("RouteReplace(%v): %v", routes[i], err)
+			}
+		}
+	})
 }
 
 func (h Host) link(t testing.TB) netlink.Link {
