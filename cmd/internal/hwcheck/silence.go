@@ -120,11 +120,12 @@ func checkSilentPeer(t *trial) {
 // wantOrder ends the check unless the first failed request has exceeded its retries, and the requests behind it were flushed.
 func (t *trial) wantOrder(wcs []verbs.WC) {
 	failed := false
+	flushes := !t.target.usable() // the cable of a virtual interface has no carrier at both ends
 	for i := range wcs {
 		want := verbs.WCSuccess
 		switch {
-		case failed:
-			want = verbs.WCWRFlushErr
+		case failed || flushes && wcs[i].Status == verbs.WCWRFlushErr:
+			want, failed = verbs.WCWRFlushErr, true
 		case wcs[i].Err() != nil:
 			want, failed = verbs.WCRetryExcErr, true
 		}
