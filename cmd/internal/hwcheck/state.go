@@ -18,7 +18,7 @@ var stateChecks = []Check{
 }
 
 func checkDrain(t *trial) {
-	// rxe has not sent the event after requests were repeated while it drained them, so the timeout is long.
+	// Once rxe did not send the event, with a short timeout. It may have repeated requests while it drained them.
 	l := t.link(Config{Memory: 256 << 10, AckTimeout: patience / 2})
 	t.drains(l, func() error {
 		return l.qp.Modify(&verbs.QPAttr{State: verbs.QPSQD, EnSQDAsyncNotify: true}, verbs.QPAttrState|verbs.QPAttrEnSQDAsyncNotify)
