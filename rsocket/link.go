@@ -41,10 +41,11 @@ type link struct {
 	conn     *cm.Conn
 	cq       *verbs.CQ
 	qp       *verbs.QP
-	recvMR   *verbs.MR // memory of the receive buffer, the lists that the peer writes, and iWARP's messages.
-	sendMR   *verbs.MR // memory of the send buffer, and the control messages that are not inline.
-	messages []byte    // on iWARP, a message for each receive.
-	nextRecv int       // index of the next receive in messages.
+	recvMR   *verbs.MR        // memory of the receive buffer, the lists that the peer writes, and iWARP's messages.
+	sendMR   *verbs.MR        // memory of the send buffer, and the control messages that are not inline.
+	messages []byte           // on iWARP, a message for each receive.
+	nextRecv int              // index of the next receive in messages.
+	reads    *inflight.Signal // of the waiting reader.
 
 	settled chan struct{} // has a token when Close should check again whether all bytes were sent.
 
@@ -176,7 +177,8 @@ func (l *link) start(conn *cm.Conn, passive bool) *Conn {
 	l.giveCredits()
 	l.startKeepAlive(l.opts.KeepAlive, passive)
 	l.mu.Unlock()
-	streamconn.PollWhileWaiting(l.stream, inflight.NewSignal(l.cq), inflight.NewSignal(l.cq))
+	l.reads = inflight.NewSignal(l.cq)
+	streamconn.PollWhileWaiting(l.stream, l.reads, inflight.NewSignal(l.cq))
 	inflight.HandleCompletions(l.cq, l.handle, streamconn.PollAfter)
 	return c
 }

@@ -130,7 +130,13 @@ func (l *link) Commit(n int) {
 		l.flush()
 	}
 	l.unlock()
+	if n >= pollBytes {
+		_ = l.reads.Poll() // an error shows in the next wait
+	}
 }
+
+// pollBytes is the number of bytes after which a writer polls. They take longer than a poll.
+const pollBytes = 4 << 10
 
 // CloseWrite implements streamconn.Protocol.
 func (l *link) CloseWrite() error {
