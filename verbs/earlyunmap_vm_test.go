@@ -57,7 +57,7 @@ func TestVMTwoRegistrations(t *testing.T) {
 			fill(l.buf.Bytes()[:4000], 9)
 			l.send(t, verbs.SendWR{ID: 1, Opcode: verbs.OpWrite, Flags: verbs.SendSignaled,
 				RemoteAddr: stays.Addr() + uint64(off), RKey: stays.RKey(), SGList: []verbs.SGE{l.buf.Slice(0, 4000)}})
-			l.ok(t, 1)
+			l.written(t, stays)
 			if !bytes.Equal(stays.Bytes()[off:][:4000], l.buf.Bytes()[:4000]) {
 				t.Errorf("first closes %v: the bytes that the peer wrote are missing", firstCloses)
 			}

@@ -357,6 +357,16 @@ func (e *end) ok(t testing.TB, n int) map[uint64]verbs.WC {
 	return got
 }
 
+// written waits until a WRITE has completed and its data is in the peer's memory. On iWARP a WRITE completes when it
+// is sent, and a later READ of the same QP follows it. The READ uses the end of e.buf.
+func (e *end) written(t testing.TB, mr *verbs.MR) {
+	t.Helper()
+	e.ok(t, 1)
+	const n = 64
+	e.send(t, verbs.SendWR{ID: 99, Opcode: verbs.OpRead, Flags: verbs.SendSignaled, RemoteAddr: mr.Addr(), RKey: mr.RKey(), SGList: []verbs.SGE{e.buf.Slice(e.buf.Len()-n, n)}})
+	e.ok(t, 1)
+}
+
 func (e *end) recv(t testing.TB, wrs ...verbs.RecvWR) {
 	t.Helper()
 	if n, err := e.qp.PostRecv(wrs); n != len(wrs) || err != nil {

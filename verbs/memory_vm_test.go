@@ -147,7 +147,7 @@ func TestVMHugePages(t *testing.T) {
 			t.Errorf("AllocHuge = %d bytes at %#x, want 3 MiB at a huge page", mr.Len(), mr.Addr())
 		}
 		l.send(t, verbs.SendWR{ID: 1, Opcode: verbs.OpWrite, Flags: verbs.SendSignaled, RemoteAddr: mr.Addr() + 2<<20 - 3, RKey: mr.RKey(), InlineData: []byte("across")})
-		if l.ok(t, 1); string(mr.Bytes()[2<<20-3:2<<20+3]) != "across" {
+		if l.written(t, mr); string(mr.Bytes()[2<<20-3:2<<20+3]) != "across" {
 			t.Errorf("memory = %q, want \"across\"", mr.Bytes()[2<<20-3:2<<20+3])
 		}
 	})
