@@ -91,6 +91,35 @@ func TestCloseDuringRead(t *testing.T) {
 	}
 }
 
+// TestEndByReader ends the context in the reader of an event file, which examines a queue, while another goroutine
+// closes the file.
+func TestEndByReader(t *testing.T) {
+	f := &File{t: closable{}, channels: map[eventChannel]struct{}{}}
+	c := &CompChannel{f: f, dev: eventFD(t)}
+	if err := f.adopt(c); err != nil {
+		t.Fatalf("File.adopt: %v", err)
+	}
+	closed, ended := make(chan error), make(chan error, 1)
+	go c.dev.Conn().Read(func(uintptr) bool {
+		go func() { closed <- f.Close() }()
+		for !f.Closed() {
+			runtime.Gosched()
+		}
+		ended <- f.End()
+		return true
+	})
+	for what, done := range map[string]chan error{"Close": closed, "End": ended} {
+		select {
+		case err := <-done:
+			if err != nil {
+				t.Errorf("%s: %v", what, err)
+			}
+		case <-time.After(20 * time.Second):
+			t.Fatalf("%s hangs", what)
+		}
+	}
+}
+
 // closable is a device that can be closed, and does nothing else.
 type closable struct{ Transport }
 

@@ -22,12 +22,13 @@ type File struct {
 	info   DeviceInfo
 	closed atomic.Bool
 
-	closeMu sync.Mutex // held while the event files are closed. Taken before mu
-
 	mu       sync.Mutex
 	context  ContextInfo // of GetContext
 	mappings *Mapping    // head of the list of open mappings
 	channels map[eventChannel]struct{}
+
+	closing  sync.Mutex // held while the event files are closed. Guards closeErr
+	closeErr error
 }
 
 // eventChannel is a CompChannel or an AsyncChannel.
@@ -94,9 +95,37 @@ func (f *File) Destroyed(destroy func() error) error {
 // mapping also holds the device open, and the removal of a driver waits for the last holder. The
 // owner of a mapping or a completion channel still closes it.
 //
-// It waits until the readers of event files have left. The caller must hold no lock that a reader
-// may need, such as the lock of a queue.
-func (f *File) Close() error { return errors.Join(f.endContext(), f.closeEvents()) }
+// It waits until the readers of event files have left. So the caller must not be such a reader, and
+// must hold no lock that a reader may need, such as the lock of a queue. See End.
+func (f *File) Close() error {
+	err := f.End()
+	f.closing.Lock()
+	defer f.closing.Unlock()
+	return errors.Join(err, f.closeErr)
+}
+
+// End is Close for callers that may be readers of event files, or hold locks that readers need. The
+// context has ended when End returns. The event files are closed in the background, after their
+// readers have left.
+func (f *File) End() error {
+	err := f.endContext()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	channels := f.channels
+	f.channels = nil // adopt takes no more
+	if len(channels) > 0 {
+		f.closing.Lock() // never waits, because this happens once
+		go func() {
+			defer f.closing.Unlock()
+			var errs []error
+			for c := range channels {
+				errs = append(errs, c.file().Close())
+			}
+			f.closeErr = errors.Join(errs...)
+		}()
+	}
+	return err
+}
 
 // endContext closes the device. It returns when the device is closed, even if another goroutine
 // closes it.
@@ -111,22 +140,6 @@ func (f *File) endContext() error {
 		errs = append(errs, f.t.Replace(m.b))
 	}
 	return errors.Join(append(errs, f.t.Close())...)
-}
-
-// closeEvents closes the event files of a closed device. It does not hold mu, because the reader of
-// an event file may need the lock of a queue, and the holder of that lock may wait for mu.
-func (f *File) closeEvents() error {
-	f.closeMu.Lock()
-	defer f.closeMu.Unlock()
-	f.mu.Lock()
-	channels := f.channels
-	f.channels = nil // adopt takes no more
-	f.mu.Unlock()
-	var errs []error
-	for c := range channels {
-		errs = append(errs, c.file().Close())
-	}
-	return errors.Join(errs...)
 }
 
 // Mapping is memory that the process shares with the device's driver. It must not be

@@ -143,7 +143,7 @@ func (s *deviceContext) eventError(err error) error {
 	case !errors.Is(err, syscall.EIO):
 		return err
 	case s.file.Closed(): // by this process, because event files close last
-		s.file.Close() // waits for that
+		s.file.End() // waits for that
 	default:
 		s.remove()
 	}
@@ -161,18 +161,18 @@ func (s *deviceContext) disassociated() bool {
 
 func (s *deviceContext) isRemoved() bool { return s.gone.Load() }
 
-// remove fails all operations on the device and closes its context.
+// remove fails all operations on the device and ends its context. Readers of completion channels may call it.
 func (s *deviceContext) remove() {
 	s.host.mu.Lock()
 	if s.gone.Swap(true) {
 		s.host.mu.Unlock()
-		s.file.Close() // waits for the first caller
+		s.file.End() // waits for the first caller
 		return
 	}
 	s.host.forget(s)
 	s.host.mu.Unlock()
 	close(s.removed)
-	s.file.Close()
+	s.file.End()
 }
 
 // destroyed judges the error of destroying a kernel object. If the file is closed, the kernel has
@@ -180,7 +180,7 @@ func (s *deviceContext) remove() {
 // longer reaches the memory of the object.
 func (s *deviceContext) destroyed(err error) error {
 	if err != nil && s.file.Closed() && errors.Is(err, net.ErrClosed) {
-		return s.file.Close()
+		return s.file.End()
 	}
 	return err
 }

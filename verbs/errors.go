@@ -151,15 +151,16 @@ func (q *QP) opError(op string, err error) error {
 	return q.pd.dev.errorOf(op, q.String(), err)
 }
 
-// errorOf is opError for an error that is not nil and a given object name. It may close the file,
-// and then waits for the readers of completion channels. The caller must hold no lock of a CQ.
+// errorOf is opError for an error that is not nil and a given object name. It may end the context, but
+// does not wait for the readers of completion channels. One of them may be the caller, in a function that gets
+// messages.
 func (s *deviceContext) errorOf(op, object string, err error) error {
 	if errors.Is(err, syscall.EIO) && s.disassociated() {
 		s.remove() // no event file has reported it yet
 		err = net.ErrClosed
 	}
 	if s.isRemoved() && errors.Is(err, net.ErrClosed) {
-		s.file.Close()
+		s.file.End()
 		err = &DeviceRemovedError{Device: s.info.Name, Fatal: s.fatal.Load()}
 	}
 	return &OpError{Op: op, Object: object, Err: fileLimitError(err)}
