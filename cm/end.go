@@ -228,6 +228,9 @@ func (c *Conn) ended(op string, err error) error {
 	case errors.Is(err, net.ErrClosed):
 		return id.opError(op, net.ErrClosed)
 	case failed && !flushed:
+		if err := c.removed(); err != nil {
+			return id.opError(op, err)
+		}
 		err = c.hinted(op, err, wcErr)
 		c.ep.broke(op, err)
 		return id.opError(op, err)
@@ -266,8 +269,25 @@ func (c *Conn) ended(op string, err error) error {
 	if op == opRecv || op == opWork {
 		c.awaitOperation()
 	}
+	if err := c.removed(); err != nil {
+		return id.opError(op, err)
+	}
 	c.ep.broke("", err)
 	return id.opError(op, c.ep.unusable())
+}
+
+// removed returns a *verbs.DeviceRemovedError if the kernel has removed the device. The kernel may destroy the objects
+// of programs before it reports the removal. Then requests fail, or are flushed, without another cause.
+func (c *Conn) removed() error {
+	dev := c.ep.id.Device()
+	if dev == nil {
+		return nil // the ID has been destroyed
+	}
+	_, err := dev.GID(1, 0) // a command fails after a removal
+	if removed, ok := errors.AsType[*verbs.DeviceRemovedError](err); ok {
+		return removed
+	}
+	return nil
 }
 
 // operationGrace bounds the wait for the operation whose failure explains a flush.

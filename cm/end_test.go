@@ -201,6 +201,20 @@ func TestAFailedQPIsNoEOF(t *testing.T) {
 	}
 }
 
+// TestRequestsFailBeforeTheRemoval checks that failures and flushes name the removal of the device, although the
+// connection manager has not reported it.
+func TestRequestsFailBeforeTheRemoval(t *testing.T) {
+	for _, status := range []verbs.WCStatus{verbs.WCLocProtErr, verbs.WCWRFlushErr} {
+		conn, _ := fakeConn(t)
+		conn.ep.ch.host.Kernel.(*uverbstest.Kernel).Remove(conn.ID().Device().Name())
+		err := conn.Explain(&verbs.WCError{Status: status, QPNum: conn.qp.Num()})
+		removed, ok := errors.AsType[*verbs.DeviceRemovedError](err)
+		if !ok || removed.Device != conn.ID().Device().Name() {
+			t.Errorf("Explain(%v) = %v, want the removal of %s", status, err, conn.ID().Device().Name())
+		}
+	}
+}
+
 // TestDisconnectKeepsToItsContext checks that Disconnect returns at the end of its context
 // while the kernel still runs the command, as on iWARP.
 func TestDisconnectKeepsToItsContext(t *testing.T) {
