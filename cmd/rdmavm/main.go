@@ -112,6 +112,8 @@
 //	hca0 lose-answers MESSAGES            they arrive, but the answers are lost
 //	hca0 delay MESSAGES MICROSECONDS      they arrive late
 //	hca0 silent YES                       1: all its messages are lost; 0: no longer
+//	hca0 removing YES                     1: its driver is being removed, so stores for
+//	                                      destroyed objects are no violations; 0: no longer
 //	hca0 fail-next QPN SYNDROME           the QP's next request fails
 //	hca0 fail-next-receive QPN SYNDROME   the next receive of a message fails
 //	hca0 fail-qp QPN EVENT                the QP fails: 0x5, 0x10 or 0x11

@@ -3,6 +3,7 @@
 package vmtest
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -57,7 +58,11 @@ func (h Host) CMIDs(t testing.TB) uint64 {
 func (h Host) Unplug() error {
 	switch Driver() {
 	case "mlx5":
-		return h.auxiliary("unbind")
+		// Programs may post until the kernel takes their register pages, after it has destroyed their QPs.
+		if err := h.TryFault("removing", 1); err != nil {
+			return err
+		}
+		return errors.Join(h.auxiliary("unbind"), h.TryFault("removing", 0))
 	case "erdma":
 		return h.adapter("unbind")
 	}

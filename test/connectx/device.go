@@ -55,6 +55,7 @@ type Device struct {
 	mapped   []*uar // register pages that are memory
 	portDown bool
 	removed  bool
+	removing bool                // see SetRemoving
 	failing  map[uint16]*failure // failing commands by opcode
 	born     time.Time
 

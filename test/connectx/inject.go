@@ -168,6 +168,15 @@ func (d *Device) SetPort(up bool) {
 	d.changePort(func() { d.portDown = !up })
 }
 
+// SetRemoving sets whether the driver of the device is being removed. The kernel destroys the objects of programs before
+// it takes their register pages away (ufile_destroy_ucontext). So until then their stores may be for objects that
+// have been destroyed, and are no violations.
+func (d *Device) SetRemoving(yes bool) {
+	d.fabric.lock()
+	defer d.fabric.unlock()
+	d.removing = yes
+}
+
 // FailCommand rejects the next n commands of an opcode without executing them.
 func (d *Device) FailCommand(opcode uint16, status prm.Status, syndrome uint32, n int) {
 	d.fabric.lock()

@@ -33,7 +33,7 @@ func (d *Device) ring(page uint32, off int, p []byte) {
 		return // the page is from before a reset, and its owner cannot know that yet
 	}
 	if u == nil {
-		d.violation(fmt.Sprintf("UAR %#x", page), "a store to offset %#x, but there is no such page", off)
+		d.staleStore(fmt.Sprintf("UAR %#x", page), "a store to offset %#x, but there is no such page", off)
 		return
 	}
 	switch {
@@ -49,7 +49,7 @@ func (d *Device) ring(page uint32, off int, p []byte) {
 		w, n := binary.BigEndian.Uint32(p), binary.BigEndian.Uint32(p[4:])
 		q := d.cqs.objects[n]
 		if q == nil || q.uar != u {
-			d.violation(fmt.Sprintf("UAR %#x", page), "CQ %#x is armed, which is not of this page", n)
+			d.staleStore(fmt.Sprintf("UAR %#x", page), "CQ %#x is armed, which is not of this page", n)
 			return
 		}
 		q.arm(d, w)
@@ -60,12 +60,19 @@ func (d *Device) ring(page uint32, off int, p []byte) {
 	}
 }
 
+// staleStore reports a store for an object that does not exist, unless the objects are being removed.
+func (d *Device) staleStore(object, format string, args ...any) {
+	if !d.removing {
+		d.violation(object, format, args...)
+	}
+}
+
 // ringQueue passes a doorbell to its queue.
 func (d *Device) ringQueue(u *uar, p []byte) {
 	n := binary.BigEndian.Uint32(p[4:]) >> 8
 	q := d.queues.objects[n]
 	if q == nil {
-		d.violation(u.name(), "a doorbell of QP %#x, which is not there", n)
+		d.staleStore(u.name(), "a doorbell of QP %#x, which is not there", n)
 		return
 	}
 	q.doorbell(d, u, p)

@@ -62,6 +62,17 @@ func TestStrict(t *testing.T) {
 			p.qa.post(send())
 		}, "is not the QP's"},
 		"no such page": {func(p *pair) { p.a.uar += 100; p.qa.post(send()) }, "there is no such page"},
+		"page of a removed driver": {func(p *pair) {
+			p.a.d.SetRemoving(true)
+			p.a.uar += 100
+			p.qa.post(send())
+		}, ""},
+		"after a removal": {func(p *pair) {
+			p.a.d.SetRemoving(true)
+			p.a.d.SetRemoving(false)
+			p.a.uar += 100
+			p.qa.post(send())
+		}, "there is no such page"},
 		"CQ armed with a stale record": {func(p *pair) {
 			p.qa.post(request1(prm.WQEWrite, signaled, 0).remote(memoryBase, p.b.key).inline([]byte("x")))
 			p.qa.send.want(prm.CQEReq, nil)

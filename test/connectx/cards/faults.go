@@ -14,7 +14,7 @@ import (
 
 // faultArgs maps each fault to the names of its numbers.
 var faultArgs = map[string]string{
-	"port-down": "", "port-up": "", "fatal": "SYNDROME", "silent": "YES",
+	"port-down": "", "port-up": "", "fatal": "SYNDROME", "silent": "YES", "removing": "YES",
 	"lose": "MESSAGES", "lose-answers": "MESSAGES", "delay": "MESSAGES MICROSECONDS",
 	"fail-qp": "QPN EVENT", "fail-next": "QPN SYNDROME", "fail-next-receive": "QPN SYNDROME", "fail-cq": "CQN", "drain": "QPN",
 	"fail-command": "OPCODE STATUS SYNDROME TIMES",
@@ -34,6 +34,8 @@ func (f *Fabric) run(name, fault string, a []uint32) error {
 		f.silent[name] = a[0] != 0
 		f.Unlock()
 		f.OnPacket(f.fate)
+	case "removing":
+		d.SetRemoving(a[0] != 0)
 	case "lose", "lose-answers", "delay":
 		r := rule{fate: connectx.Lost, left: a[0]}
 		switch fault {
