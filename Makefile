@@ -100,6 +100,8 @@ test: $(TOOLS) ## run the tests: on this machine, for arm64, and in the virtual 
 unit: bin/run ## run the tests that need no RDMA
 	@$(RUN) -- $(HOST_ROW)
 
+# Packages of connections between programs, on top of cm and verbs.
+STREAMS := ./stream ./rsocket ./msg
 # Suites of others for net.Conn and for programs on it, each in a module of its own.
 SUITES := ./test/nettest ./test/nettest/grpc ./test/nettest/grpc/grpcperf
 # The collector for Prometheus, a module of its own, too.
@@ -135,8 +137,10 @@ bin/two-vms/grpcperf.test: FORCE
 # What continuous integration runs beside the rows of make test.
 CI_ROWS = $(RACE_HOST_ROW) \
 	-- $(SUITES_ROW) \
-	-- $(call STREAM_ROW,$(OLDEST),rxe,./stream $(SUITES)) \
-	-- $(call STREAM_ROW,$(NEWEST),mlx5,./stream $(SUITES)) \
+	-- $(call STREAM_ROW,$(OLDEST),rxe,$(STREAMS) $(SUITES)) \
+	-- $(call STREAM_ROW,$(NEWEST),mlx5,$(STREAMS) $(SUITES)) \
+	-- $(call STREAM_ROW,$(OLDEST),siw,$(STREAMS)) \
+	-- $(call VM,$(OLDEST),rxe) -name 'Linux $(OLDEST), rxe: rsockets of rdma-core' -run '^Test(Streams|Rcopy|Preload.*)$$' -estimate 90s ./test/interop \
 	-- $(ALONE_ROW) \
 	-- $(call VM,$(OLDEST),rxe) -name 'Linux $(OLDEST), rxe: the slowest' -run '$(SLOWEST)' -estimate 90s $(EVERYWHERE) \
 	-- $(call VM,$(NEWEST),rxe) -name 'Linux $(NEWEST), rxe: the slowest' -run '$(SLOWEST)' -estimate 90s $(EVERYWHERE) \
@@ -152,7 +156,7 @@ MINIMUM_TESTS := '^Test(Echo|WildcardListener.*|EventRejected|EventsOfAConnectio
 # rdma-core's, a minute of the soak. On siw the programs run on the oldest kernel only: the
 # fault of its listener, which programs come upon, ends the newest (docs/reference/driver-faults.md).
 REST_ROWS = -name 'this machine, long tests' -host -long -timeout 20m -estimate 12m ./... $(SUITES) \
-	-- $(call STREAM_ROW,$(OLDEST),siw,./stream $(SUITES)) \
+	-- $(call STREAM_ROW,$(OLDEST),siw,$(SUITES)) \
 	-- $(call VM,$(OLDEST),rxe) -name 'Linux $(OLDEST), rxe: the soak' -args '-soak 1m' -run '^TestSoak$$' -estimate 90s ./test/soak \
 	-- $(call VM,$(MINIMUM),rxe) -name 'Linux $(MINIMUM), rxe: core' -run $(MINIMUM_TESTS) -estimate 60s ./cm ./verbs \
 	-- $(call VM,$(NEWEST),rxe) -name 'Linux $(NEWEST), rxe: programs' -skip '^TestSoak$$' -estimate 3m $(PROGRAMS) \
@@ -177,9 +181,10 @@ test-ci: $(TOOLS) compiler ## run the tests of continuous integration: those of 
 MATRIX_TESTS = $(if $(filter $(NEWEST)siw,$(1)$(2)),$(filter-out %/test/interop,$(shell $(GO) list ./...)),./...)
 MATRIX_ROWS = $(foreach k,$(KERNELS),$(foreach d,rxe siw,-- $(call VM,$(k),$(d)) $(TYPES) -skip '$(NO_KERNEL)|$(LARGE)' -long -timeout 1h -estimate 10m $(call MATRIX_TESTS,$(k),$(d)) \
 	-- $(call STREAM_ROW,$(k),$(d),$(SUITES)))) \
-	$(foreach d,rxe siw,-- $(call STREAM_LONG_ROW,$(OLDEST),$(d)))
+	$(foreach d,rxe siw,-- $(call STREAM_LONG_ROW,$(OLDEST),$(d)) \
+	-- $(call TWO_VMS_ROW,$(OLDEST),$(d)))
 
-matrix: $(TOOLS) compiler ## run the tests that need RDMA on each kernel of KERNELS with rxe and siw, the long ones, too, and compare the kernels' types
+matrix: $(TOOLS) $(TWO_VMS) compiler ## run the tests that need RDMA on each kernel of KERNELS with rxe and siw, the long ones, too, and compare the kernels' types
 	@$(RUN) $(MATRIX_ROWS)
 
 # What runs on the software ConnectX: rdma-core's programs, which say whether the
@@ -196,9 +201,10 @@ MATRIX_MLX5_ROWS = $(foreach k,$(KERNELS),-- $(call VM,$(k),mlx5) -skip '$(NO_KE
 	-- $(call STREAM_ROW,$(k),mlx5,$(SUITES)) \
 	-- -check -name 'Linux $(k), mlx5: two virtual machines' -estimate 2m $(RDMAVM) -kernel $(k) -driver mlx5 -hosts 2 -vms -packages $(PEERS),perftest sh test/connectx/libmlx5/twovms.sh '' $(CURDIR)/bin/) \
 	-- $(call STREAM_LONG_ROW,$(OLDEST),mlx5) \
+	-- $(call TWO_VMS_ROW,$(OLDEST),mlx5) \
 	$(foreach r,$(NEWER),-- -name "rdma-core of Debian $(r), mlx5" -vm "-kernel $(NEWEST) -driver mlx5 -release $(r)" -packages $(PEERS),perftest -timeout 20m -skip '^TestCM$$/^cmtime' -estimate 3m ./test/connectx/libmlx5)
 
-matrix-mlx5: $(TOOLS) compiler ## run all tests that need RDMA on a software ConnectX, on each kernel of KERNELS, rdma-core and ours between two VMs, and rdma-core of NEWER
+matrix-mlx5: $(TOOLS) $(TWO_VMS) compiler ## run all tests that need RDMA on a software ConnectX, on each kernel of KERNELS, rdma-core and ours between two VMs, and rdma-core of NEWER
 	@$(RUN) $(MATRIX_MLX5_ROWS)
 
 # What runs on the software eRDMA: rdma-core's programs.
@@ -229,7 +235,7 @@ bin/linux-arm64/%: FORCE
 matrix-arm64: $(TOOLS) bin/rdmavm-arm64 $(ARM64_CMDS) ## run the tests of cm, verbs, the providers and stream, and the demonstration, in virtual machines of arm64
 	@$(RUN) $(MATRIX_ARM64_ROWS)
 
-test-all: $(TOOLS) compiler race-programs bin/rdmavm-arm64 $(ARM64_CMDS) ## run all tests: those of test, test-ci, matrix, matrix-mlx5, test-erdma, matrix-arm64 and race (several hours)
+test-all: $(TOOLS) $(TWO_VMS) compiler race-programs bin/rdmavm-arm64 $(ARM64_CMDS) ## run all tests: those of test, test-ci, matrix, matrix-mlx5, test-erdma, matrix-arm64 and race (several hours)
 	@$(RUN) -- $(TEST_ROWS) -- $(CI_ROWS) -- $(REST_ROWS) $(MATRIX_ROWS) $(MATRIX_MLX5_ROWS) $(ERDMA_ROWS) $(MATRIX_ARM64_ROWS) -- $(RACE_VM_ROW)
 
 diff-mlx5: $(CMDS) ## libmlx5 and ours give a software ConnectX the same to do: the pingpong programs of both

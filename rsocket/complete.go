@@ -4,11 +4,9 @@ package rsocket
 
 import (
 	"encoding/binary"
-	"errors"
-	"io"
 	"syscall"
 
-	"purerdma/cm"
+	"purerdma/internal/streamconn"
 	"purerdma/verbs"
 )
 
@@ -18,7 +16,7 @@ func (l *link) handle(wcs []verbs.WC, err error) {
 	l.mu.Lock()
 	defer l.unlock()
 	if err != nil {
-		l.stop(err)
+		l.stop(streamconn.Cause(err))
 		return
 	}
 	var failure error // of the first work request that has failed
@@ -44,7 +42,7 @@ func (l *link) handle(wcs []verbs.WC, err error) {
 	}
 	if l.err == nil && !l.flushed {
 		if err := l.postRecvs(recvs); err != nil {
-			l.fail(err)
+			l.fail(streamconn.Cause(err))
 		}
 	}
 	l.giveCredits()
@@ -159,13 +157,7 @@ func (l *link) broke(failure error) {
 		return
 	}
 	go func() {
-		err := l.conn.Explain(failure)
-		if e, ok := errors.AsType[*cm.OpError](err); ok {
-			err = e.Err
-		}
-		if err == nil || err == io.EOF {
-			err = syscall.ECONNRESET
-		}
+		err := streamconn.Cause(l.conn.Explain(failure))
 		l.mu.Lock()
 		l.fail(err)
 		l.unlock()

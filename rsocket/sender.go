@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"syscall"
 
+	"purerdma/internal/streamconn"
 	"purerdma/verbs"
 )
 
@@ -253,7 +254,7 @@ func (l *link) prepareSend(i int, m message, kind uint64) {
 // the connection.
 func (l *link) postPrepared(n int) {
 	if _, err := l.qp.PostSend(l.sendWR[:n]); err != nil {
-		l.fail(err)
+		l.fail(streamconn.Cause(err))
 	}
 }
 

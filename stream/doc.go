@@ -33,7 +33,8 @@
 // # Errors
 //
 // At the end of the peer's stream, Read returns io.EOF. All other errors have the type *net.OpError of
-// package net. Their cause is os.ErrDeadlineExceeded, net.ErrClosed or syscall.EPIPE, as in that package. After a
-// failure or a Close of the peer it is a *ResetError. After a violation of the protocol it wraps syscall.EPROTO.
+// package net. Their cause is os.ErrDeadlineExceeded, net.ErrClosed or syscall.EPIPE, as in that package.
+// It is syscall.ECONNRESET after a Close of the peer, and syscall.EPROTO after a violation of the protocol. After a
+// failure it wraps syscall.ECONNRESET and the reason, such as a *verbs.DeviceRemovedError.
 // Data that has arrived before a failure can still be read.
 package stream

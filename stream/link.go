@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"sync"
 	"syscall"
@@ -156,50 +155,6 @@ func (l *link) LocalAddr() net.Addr { return l.conn.LocalAddr() }
 // RemoteAddr implements streamconn.Protocol.
 func (l *link) RemoteAddr() net.Addr { return l.conn.RemoteAddr() }
 
-// ResetError is the error of a connection that has failed. It wraps syscall.ECONNRESET and the cause.
-type ResetError struct {
-	// Err is the cause, nil if the peer has closed the connection.
-	Err error
-}
-
-func (e *ResetError) Error() string {
-	if e.Err == nil {
-		return syscall.ECONNRESET.Error()
-	}
-	return syscall.ECONNRESET.Error() + ": " + e.Err.Error()
-}
-
-// Unwrap returns ECONNRESET and the cause.
-func (e *ResetError) Unwrap() []error {
-	if e.Err == nil {
-		return []error{syscall.ECONNRESET}
-	}
-	return []error{syscall.ECONNRESET, e.Err}
-}
-
-// Timeout reports whether the peer has not answered in time.
-func (e *ResetError) Timeout() bool {
-	t, ok := errors.AsType[interface {
-		error
-		Timeout() bool
-	}](e.Err)
-	return ok && t.Timeout()
-}
-
-// cause converts the error of package cm at the end of a connection to the error of its users.
-func cause(err error) error {
-	if oe, ok := errors.AsType[*cm.OpError](err); ok {
-		err = oe.Err
-	}
-	switch {
-	case errors.Is(err, net.ErrClosed): // by Close, which has its own error for all calls
-		return err
-	case errors.Is(err, io.EOF):
-		return &ResetError{}
-	}
-	return &ResetError{Err: err}
-}
-
 // fail records the first error of the connection, and wakes the reader and the writer. The caller holds
 // the lock.
 func (l *link) fail(err error) {
@@ -225,7 +180,7 @@ func (l *link) lost(err error) {
 	}
 	l.broken = true
 	go func() {
-		err := cause(l.conn.Explain(err)) // which may wait
+		err := streamconn.Cause(l.conn.Explain(err)) // which may wait
 		l.mu.Lock()
 		l.fail(err)
 		l.unlock()

@@ -7,6 +7,7 @@ import (
 
 	"purerdma/inflight"
 	"purerdma/internal/fifo"
+	"purerdma/internal/streamconn"
 )
 
 // receiver is the part of a link that receives. link.mu guards it.
@@ -52,7 +53,7 @@ func (r *receiver) due() bool {
 // handle takes the next message of the peer. After the last message it is called once with an error.
 func (l *link) handle(m *inflight.Message, err error) {
 	if err != nil {
-		err = cause(err)
+		err = streamconn.Cause(err)
 	}
 	l.mu.Lock()
 	defer l.unlock()

@@ -148,3 +148,12 @@ func TestVMCloseAfterWrite(t *testing.T) {
 		s.Close()
 	}
 }
+
+// TestVMRemoval removes the devices of both sides, one after the other.
+func TestVMRemoval(t *testing.T) {
+	hosts := vmtest.Hosts(t, 2)
+	ln, d := vmEnds(t, ends{})
+	streamconntest.VMRemoval(t, hosts, ln, func() (net.Conn, error) {
+		return d.DialContext(streamconntest.Deadline(t), "tcp", ln.Addr().String())
+	})
+}
