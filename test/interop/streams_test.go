@@ -13,34 +13,60 @@ import (
 	"strings"
 	"testing"
 
+	"purerdma/internal/longtest"
 	"purerdma/test/pairing"
 )
 
 // refusedStream is the output of a client of rsockets that found no listener.
 const refusedStream = "Connection refused"
 
-// streamTable is the whole output of rstream and riostream for one test.
-var streamTable = regexp.MustCompile(`^name {6}bytes {3}xfers {3}iters {3}total {7}time {5}Gb/sec {4}usec/xfer\ncustom +\S+ +\S+ +\S+ +\S+ +\d+\.\d\ds +\d+\.\d\d +\d+\.\d\d\n$`)
+// streamHead is the head of the table that rstream and riostream print.
+const streamHead = "name      bytes   xfers   iters   total       time     Gb/sec    usec/xfer\n"
 
-// TestStreams runs every pairing of rstream and riostream. Both sides verify each byte, and print a
-// table of the same format.
+// streamTable is the whole table, which has a row for each test.
+var streamTable = regexp.MustCompile("^" + streamHead + `(\S+ +\S+ +\S+ +\S+ +\S+ +\d+\.\d\ds +\d+\.\d\d +\d+\.\d\d\n)+$`)
+
+// measured is the part of a row that differs from run to run.
+var measured = regexp.MustCompile(`\d+\.\d\ds +\d+\.\d\d +\d+\.\d\d\n`)
+
+// streamFlags are the command lines of both sides. Together they have all options of the programs.
+var streamFlags = map[string][]string{
+	"rstream": {
+		"-I 200 -C 1 -S 64 -T b -T v", "-I 3 -C 100 -S 10000 -T b -T v", "-B 100000 -I 2 -C 1000 -S 500 -T b -T v",
+		"-I 2 -C 100 -S 5000 -T a -T v", "-I 2 -C 100 -S 5000 -T n -T v", "-I 2 -C 100 -S 5000 -T r -T v",
+		"-I 2 -C 100 -S 5000 -T s -T v", "-I 2 -C 100 -S 5000 -T s -T f -T a",
+		"-i 0 -I 20 -C 2 -S 64 -T v", "-i 256 -I 20 -C 2 -S 200 -T v", "-k 5 -I 2 -C 10 -S 1000", "-f ip -I 2 -C 10 -S 1000",
+	},
+	"riostream": {
+		"-I 20 -C 2 -S 10000 -T b -T v", "-I 2 -C 100 -S 5000 -T a -T v", "-I 2 -C 100 -S 5000 -T n -T v",
+		"-i 0 -B 100000 -f ip -I 20 -C 2 -S 64 -T v",
+	},
+}
+
+// TestStreams runs every pairing of rstream and riostream. Both sides verify each byte. They print the same
+// table, apart from the measurements.
 func TestStreams(t *testing.T) {
-	for name, flags := range map[string][]string{
-		"rstream":   {"-I 200 -C 1 -S 64", "-I 3 -C 100 -S 10000", "-B 100000 -I 2 -C 1000 -S 500"},
-		"riostream": {"-I 20 -C 2 -S 10000"},
-	} {
+	for name, flags := range streamFlags {
+		if longtest.Enabled() {
+			flags = append(flags, "-T b") // the tests without -I, -C and -S
+		}
 		ours, theirs := tool(t, name)
 		for _, pair := range pairs(ours, theirs) {
 			for _, f := range flags {
 				t.Run(fmt.Sprintf("%s %s-%s %s", name, pair[0].Name, pair[1].Name, f), func(t *testing.T) {
 					path := paths(t)[0]
-					args := append(strings.Fields(f), "-p", newPort(), "-T", "b", "-T", "v")
+					args := append(strings.Fields(f), "-p", newPort())
 					meeting{
 						server: pair[0], serverArgs: append([]string{"-b", path.Server}, args...),
 						client: pair[1], clientArgs: append([]string{"-s", path.Server}, args...),
 						refused: refusedStream,
 						check: func(server, client pairing.Output) error {
-							return errors.Join(printedTable("client", client), printedTable("server", server))
+							keepAlive := strings.Contains(f, "-k 5")
+							got, served := printedTable(client, keepAlive), printedTable(server, keepAlive)
+							if got == "" || got != served {
+								return errors.New("the tables of both sides are not the same, apart from the measurements")
+							}
+							return nil
 						},
 					}.run(t)
 				})
@@ -49,11 +75,25 @@ func TestStreams(t *testing.T) {
 	}
 }
 
-func printedTable(who string, o pairing.Output) error {
-	if o.Status != 0 || !streamTable.MatchString(o.Stdout) || o.Stderr != "" {
-		return fmt.Errorf("%s: status %d, printed %q and %q, want a table of one row", who, o.Status, o.Stdout, o.Stderr)
+// printedTable returns the table that a program has printed without the measurements, and "" if it has printed
+// anything else. With keepAlive, a program prints the time for each socket. The C server that forks prints the head
+// twice, because its child inherits what stdio has not written.
+func printedTable(o pairing.Output, keepAlive bool) string {
+	table := o.Stdout
+	if strings.Count(table, streamHead) == 2 {
+		table = strings.TrimSuffix(table, streamHead)
 	}
-	return nil
+	if keepAlive {
+		n := len(table)
+		table = strings.ReplaceAll(table, "Keepalive: ON\n  time: 5\n", "")
+		if len(table) == n {
+			return ""
+		}
+	}
+	if o.Status != 0 || !streamTable.MatchString(table) || o.Stderr != "" {
+		return ""
+	}
+	return measured.ReplaceAllString(table, "\n")
 }
 
 // TestRcopy copies a file in every pairing and compares the contents.
@@ -72,9 +112,12 @@ func TestRcopy(t *testing.T) {
 				server: pair[0], serverArgs: []string{"-p", port}, serverStays: true,
 				client: pair[1], clientArgs: []string{source, path.Server + ":" + dest, "-p", port},
 				refused: refusedStream,
-				check: func(_, client pairing.Output) error {
+				check: func(server, client pairing.Output) error {
 					if client.Status != 0 || !strings.HasPrefix(client.Stdout, "opening...transferring...closing...done\n3000001 bytes in ") {
 						return fmt.Errorf("client: status %d, printed %q and %q", client.Status, client.Stdout, client.Stderr)
+					}
+					if want := "client: " + path.Client + "\nopening: " + dest + ", transferring...3000001 bytes..."; !strings.Contains(server.Stdout, want) {
+						return fmt.Errorf("server: printed %q, want %q in it", server.Stdout, want)
 					}
 					got, err := os.ReadFile(dest)
 					if !bytes.Equal(got, want) {
