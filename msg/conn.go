@@ -95,7 +95,7 @@ func newConn(conn *cm.Conn, opts Options, peer hello, passive bool) (*Conn, erro
 	c.recv.window, c.recv.announced = opts.Window, uint32(opts.Window)
 	c.recv.open = make([]*Message, peer.calls)
 	c.send.payload, c.send.window, c.send.granted = peer.slot-headerLen, uint32(peer.window), uint32(peer.window)
-	c.send.most = 2*(opts.Window+peer.window) + maxSends + spareSends
+	c.send.most = mostInFlight(peer, conn.QP().Cap().SendWR)
 	iwarp := conn.Device().Transport() == verbs.TransportIWARP
 	c.poller = c.newSignal()
 	c.binds = bindsWindows(conn.Device())
