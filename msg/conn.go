@@ -199,11 +199,14 @@ func (w *waiter) again() {
 }
 
 // wait waits until w is done. The caller holds the lock, which wait releases during the wait. If it
-// returns an error, the context has ended, and w is not done.
+// returns an error, the context has ended, and w is not done. If the CQ cannot be polled, the connection fails.
 func (c *Conn) wait(ctx context.Context, w *waiter) error {
 	c.mu.Unlock()
 	err := w.signal.Wait(ctx)
 	c.mu.Lock()
+	if !w.done && err != nil && ctx.Err() == nil {
+		c.fail(err) // which finishes w
+	}
 	if w.done {
 		return nil
 	}

@@ -40,29 +40,12 @@ func newNetwork(t *testing.T) *network {
 	return n
 }
 
-// pair connects the second device to the first one. The end of the test closes the connections.
-func (n *network) pair(t *testing.T, o ends) (client, server *msg.Conn) {
-	t.Helper()
-	ln := listen(t, n.Kernel, o.listen)
-	local, err := cm.ParseAddr("10.0.0.2:0")
-	if err != nil {
-		t.Fatalf("ParseAddr() = %v", err)
-	}
-	d := msg.Dialer{Options: o.dial.ForTests(), CM: cm.Dialer{Host: n.Host(), LocalAddr: local}}
-	client, err = d.Dial(streamconntest.Deadline(t), "tcp", ln.Addr().String())
-	if err != nil {
-		t.Fatalf("Dial() = %v", err)
-	}
-	t.Cleanup(func() { closed(t, client) })
-	return client, accept(t, ln)
-}
-
 // TestManyParts sends as many parts of an answer as the options allow, while the network delays them. A message of
 // the peer that arrives at this time is no violation.
 func TestManyParts(t *testing.T) {
 	const parts = 4095
 	n := newNetwork(t)
-	c, s := n.pair(t, ends{dial: msg.Options{Slot: 256, Calls: parts + 1}})
+	c, s := apart(t, n.Kernel, listen(t, n.Kernel, msg.Options{}), msg.Options{Slot: 256, Calls: parts + 1})
 	ctx := streamconntest.Deadline(t)
 	r, err := c.Stream(ctx, &msg.Request{Parts: parts})
 	if err != nil {
@@ -111,7 +94,7 @@ func TestManyParts(t *testing.T) {
 func TestManyLoans(t *testing.T) {
 	const count = 2500
 	n := newNetwork(t)
-	c, s := n.pair(t, ends{})
+	c, s := apart(t, n.Kernel, listen(t, n.Kernel, msg.Options{}), msg.Options{})
 	ctx := streamconntest.Deadline(t)
 	mr := windowMR(t, c, count)
 	n.stopped.Store("mlx5_1")
