@@ -174,7 +174,7 @@ func (c *Conn) handleMessages(fn func(*inflight.Message, error), handle func(*in
 	}
 	handle(r, func(m *inflight.Message, err error) {
 		if err != nil {
-			go fn(nil, c.ended(opRecv, err)) // which may wait
+			go func() { fn(nil, c.ended(opRecv, err)) }() // ended waits for operations that this goroutine may complete
 			return
 		}
 		c.alive.touch()

@@ -95,7 +95,7 @@ func newConn(conn *cm.Conn, opts Options, peer hello, passive bool) (*Conn, erro
 	c.recv.window, c.recv.announced = opts.Window, uint32(opts.Window)
 	c.recv.open = make([]*Message, peer.calls)
 	c.send.payload, c.send.window, c.send.granted = peer.slot-headerLen, uint32(peer.window), uint32(peer.window)
-	c.send.most = 2*(opts.Window+peer.window) + maxSends + spareSends
+	c.send.most = mostInFlight(peer, conn.QP().Cap().SendWR)
 	iwarp := conn.Device().Transport() == verbs.TransportIWARP
 	c.poller = c.newSignal()
 	c.binds = bindsWindows(conn.Device())
@@ -199,11 +199,14 @@ func (w *waiter) again() {
 }
 
 // wait waits until w is done. The caller holds the lock, which wait releases during the wait. If it
-// returns an error, the context has ended, and w is not done.
+// returns an error, the context has ended, and w is not done. If the CQ cannot be polled, the connection fails.
 func (c *Conn) wait(ctx context.Context, w *waiter) error {
 	c.mu.Unlock()
 	err := w.signal.Wait(ctx)
 	c.mu.Lock()
+	if !w.done && err != nil && ctx.Err() == nil {
+		c.fail(err) // which finishes w
+	}
 	if w.done {
 		return nil
 	}

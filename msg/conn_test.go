@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"math/rand/v2"
 	"net"
 	"os"
 	"sync"
@@ -257,20 +258,6 @@ func TestCancel(t *testing.T) {
 			}
 			r.m.Free()
 		}
-		ctx, cancel := context.WithCancel(t.Context())
-		cancel()
-		for range 300 { // at any time
-			m, err := c.Call(ctx, 0, nil)
-			switch {
-			case err == nil:
-				m.Free()
-			case !errors.Is(err, context.Canceled):
-				t.Fatalf("Call() = %v, want %v", err, context.Canceled)
-			}
-			for len(requests) > 0 {
-				(<-requests).m.Free()
-			}
-		}
 		answered := make(chan struct{})
 		go func() {
 			defer close(answered)
@@ -279,6 +266,21 @@ func TestCancel(t *testing.T) {
 				r.m.Free()
 			}
 		}()
+		rng := rand.New(rand.NewPCG(1, 1))
+		for i := range 300 { // at any time
+			ctx, cancel := context.WithTimeout(t.Context(), time.Duration(rng.IntN(1<<rng.IntN(12)))*time.Microsecond)
+			m, err := c.Call(ctx, uint64(i), pattern(i, 100))
+			switch {
+			case err == nil:
+				if want := reversed(pattern(i, 100)); m.Tag() != uint64(i)+1 || !bytes.Equal(m.Bytes(), want) {
+					t.Errorf("Call(%d) = tag %d and %d bytes, want tag %d and the bytes in reverse", i, m.Tag(), len(m.Bytes()), i+1)
+				}
+				m.Free()
+			case !errors.Is(err, os.ErrDeadlineExceeded):
+				t.Fatalf("Call(%d) = %v, want %v", i, err, os.ErrDeadlineExceeded)
+			}
+			cancel()
+		}
 		check(t, streamconntest.Deadline(t), c, 7, pattern(1, 20))
 		closed(t, c)
 		<-answered

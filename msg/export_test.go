@@ -101,3 +101,6 @@ func (c *Conn) Windows() int {
 	defer c.mu.Unlock()
 	return len(c.loans.windows)
 }
+
+// Pending returns the number of operations that have not completed.
+func (c *Conn) Pending() int { return c.queue.Pending() }

@@ -34,6 +34,13 @@ type hello struct {
 	slot, window, calls int
 }
 
+// mostInFlight bounds the operations in flight to a peer, with a send queue of a number of requests. Each frame
+// belongs to a receive of the peer. The peer may use a receive again before its acknowledgment has arrived, so a
+// receive counts twice. All other operations wait for room in the send queue, except the binds of windows.
+func mostInFlight(peer hello, sendWR int) int {
+	return 2*(peer.window+peer.calls+controlKinds) + sendWR
+}
+
 // encode returns the private data.
 func (h hello) encode() []byte {
 	b := make([]byte, helloLen)

@@ -86,6 +86,23 @@ func pair(t testing.TB, k *cmtest.Kernel, o ends) (client, server *msg.Conn) {
 	return client, accept(t, ln)
 }
 
+// apart connects the second device of a kernel to a listener on the first one. The end of the test closes both
+// sides.
+func apart(t testing.TB, k *cmtest.Kernel, ln *msg.Listener, o msg.Options) (client, server *msg.Conn) {
+	t.Helper()
+	local, err := cm.ParseAddr("10.0.0.2:0")
+	if err != nil {
+		t.Fatalf("ParseAddr() = %v", err)
+	}
+	d := msg.Dialer{Options: o.ForTests(), CM: cm.Dialer{Host: k.Host(), LocalAddr: local}}
+	client, err = d.Dial(streamconntest.Deadline(t), "tcp", ln.Addr().String())
+	if err != nil {
+		t.Fatalf("Dial() = %v", err)
+	}
+	t.Cleanup(func() { closed(t, client) })
+	return client, accept(t, ln)
+}
+
 // serve answers each request, on a goroutine of its own, with its tag plus 1 and its bytes in reverse
 // order. It ends with the connection.
 func serve(c *msg.Conn) {

@@ -53,6 +53,8 @@ type Loan struct {
 type loans struct {
 	open    map[*Loan]struct{}
 	windows []*verbs.MW // unused and unbound
+	// bound counts the windows that are bound, or that a request in the send queue binds.
+	bound int
 }
 
 // Lend lets the peer read or write memory until Loan.Close, or until the connection is closed. access is
@@ -94,7 +96,9 @@ func (c *Conn) lend(mem Memory, access verbs.Access) (*Loan, error) {
 		l.window = c.getWindow() // nil if the device has no more
 		if l.window != nil {
 			wr := l.window.Bind(mem.MR, off, len(mem.Bytes), access)
+			c.countBound(1)
 			if err := c.queue.Post(&wr, nil, c.failed); err != nil {
+				c.countBound(-1)
 				return nil, errors.Join(err, l.window.Close())
 			}
 			remote = l.window.Remote()
@@ -157,8 +161,18 @@ func (l *Loan) revoke(ends bool) error {
 	l.closed = true
 	c.mu.Lock()
 	delete(c.loans.open, l)
+	if l.window != nil {
+		c.loans.bound--
+	}
 	c.mu.Unlock()
 	return nil
+}
+
+// countBound adds n to the number of bound windows.
+func (c *Conn) countBound(n int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.loans.bound += n
 }
 
 // bindsWindows reports whether memory is lent by windows of type 2. rxe is left out because of its faults

@@ -98,7 +98,7 @@ func (c *Conn) handle(in *inflight.Message, err error) {
 	if err == nil {
 		err = c.checkCredits(&f)
 	}
-	if n := c.queue.Pending(); err == nil && n > c.send.most {
+	if n := c.queue.Pending() - c.loans.bound; err == nil && n > c.send.most {
 		err = violation("it has not received %d frames, and sends others", n)
 	}
 	if err == nil {

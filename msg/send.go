@@ -21,7 +21,8 @@ import (
 type sender struct {
 	payload int    // most data bytes of a frame. It does not change
 	window  uint32 // most credits. It does not change
-	// most bounds the frames in flight. Only a peer that does not receive exceeds it. It does not change.
+	// most bounds the operations in flight that do not bind a window. Only a peer that does not receive
+	// exceeds it. It does not change.
 	most int
 	// granted counts the credits that the peer has granted, and sent counts the used ones. reserved
 	// counts the credits of goroutines that are about to send.

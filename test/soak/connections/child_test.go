@@ -2,7 +2,7 @@
 
 //go:build linux
 
-package streams
+package connections
 
 import (
 	"bufio"
@@ -46,7 +46,7 @@ func (p *process) died() bool {
 }
 
 // childEnv has the number of the protocol in the environment of a child.
-const childEnv = "STREAMS_CHILD"
+const childEnv = "CONNECTIONS_CHILD"
 
 // child is the main function of another process. It listens and prints its address, until its standard input
 // ends.
@@ -168,7 +168,7 @@ func (p *peer) run(started chan<- struct{}, idle <-chan struct{}) {
 	}
 }
 
-func (p *peer) dial(ctx context.Context, d cm.Dialer) (net.Conn, *process, error) {
+func (p *peer) dial(ctx context.Context, d cm.Dialer) (connection, *process, error) {
 	process := p.current()
 	c, err := p.s.protocol.dial(ctx, d, process.addr)
 	return c, process, err

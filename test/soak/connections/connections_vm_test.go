@@ -2,14 +2,13 @@
 
 //go:build linux
 
-package streams
+package connections
 
 import (
 	"context"
 	"flag"
 	"fmt"
 	"math/rand/v2"
-	"net"
 	"net/netip"
 	"os"
 	"os/exec"
@@ -37,7 +36,7 @@ var listenConfig = cm.ListenConfig{KeepAlive: keepAlive}
 func TestMain(m *testing.M) {
 	if number := os.Getenv(childEnv); number != "" {
 		if err := child(number); err != nil {
-			fmt.Fprintln(os.Stderr, "streams: another process:", err)
+			fmt.Fprintln(os.Stderr, "connections: another process:", err)
 			os.Exit(1)
 		}
 		os.Exit(0)
@@ -47,11 +46,16 @@ func TestMain(m *testing.M) {
 
 // complete reports whether the traffic has included everything.
 func (s *soak) complete(kills bool) bool {
+	for i := range s.protocol.kinds {
+		if s.stats.kinds[i].Load() == 0 {
+			return false
+		}
+	}
 	return s.stats.bytes.Load() > 1<<20 && s.stats.expired.Load() > 0 && s.stats.aborted.Load() > 0 && s.stats.cancelled.Load() > 0 && (!kills || s.stats.kills.Load() > 0)
 }
 
-// TestStreams runs connections within this process, and to a process that is killed again and again.
-func TestStreams(t *testing.T) {
+// TestConnections runs connections within this process, and to a process that is killed again and again.
+func TestConnections(t *testing.T) {
 	hosts := vmtest.Hosts(t, 2)
 	vmtest.NoLeaks(t)
 	vmtest.AnyMemory(t)
@@ -103,14 +107,14 @@ func (s *soak) traffic(number int, hosts []vmtest.Host) {
 	for i := range *lanes {
 		active.Go(func() {
 			d := cm.Dialer{LocalAddr: cm.AddrFrom(netip.AddrPortFrom(hosts[1].IPv4, 0)), KeepAlive: keepAlive}
-			s.lane(uint64(2*i), func(ctx context.Context) (net.Conn, *process, error) {
+			s.lane(uint64(2*i), func(ctx context.Context) (connection, *process, error) {
 				c, err := s.protocol.dial(ctx, d, ln.Addr().String())
 				return c, nil, err
 			})
 		})
 		active.Go(func() {
 			d := cm.Dialer{LocalAddr: cm.AddrFrom(netip.AddrPortFrom(hosts[0].IPv4, 0)), KeepAlive: keepAlive}
-			s.lane(uint64(2*i+1), func(ctx context.Context) (net.Conn, *process, error) { return other.dial(ctx, d) })
+			s.lane(uint64(2*i+1), func(ctx context.Context) (connection, *process, error) { return other.dial(ctx, d) })
 		})
 	}
 	active.Wait()

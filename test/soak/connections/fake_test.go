@@ -2,11 +2,10 @@
 
 //go:build linux
 
-package streams
+package connections
 
 import (
 	"context"
-	"net"
 	"strings"
 	"sync"
 	"testing"
@@ -27,7 +26,7 @@ func (s *soak) inMemory(t *testing.T, k *cmtest.Kernel, lanes int) error {
 	serving.Go(func() { s.serve(ln, nil) })
 	for i := range lanes {
 		active.Go(func() {
-			s.lane(uint64(i), func(ctx context.Context) (net.Conn, *process, error) {
+			s.lane(uint64(i), func(ctx context.Context) (connection, *process, error) {
 				c, err := s.protocol.dial(ctx, cm.Dialer{Host: k.Host()}, ln.Addr().String())
 				return c, nil, err
 			})
@@ -67,17 +66,20 @@ func TestInMemory(t *testing.T) {
 // TestSees corrupts the data once in each way. The test must detect it.
 func TestSees(t *testing.T) {
 	for _, c := range []struct {
-		name string
-		do   func(*spoil)
-		says string
+		name     string
+		protocol *protocol
+		do       func(*spoil)
+		says     string
 	}{
-		{"a flipped bit", func(s *spoil) { s.flip.Store(20) }, "some differ"},
-		{"an early end", func(s *spoil) { s.end.Store(20) }, "bytes missing"},
+		{"a flipped bit", &streamProtocols[0], func(s *spoil) { s.flip.Store(20) }, "some differ"},
+		{"an early end", &streamProtocols[0], func(s *spoil) { s.end.Store(20) }, "bytes missing"},
+		{"a flipped bit in a message", &messageProtocols[0], func(s *spoil) { s.flip.Store(20) }, "some differ"},
+		{"a lost message", &messageProtocols[0], func(s *spoil) { s.end.Store(20) }, "messages missing"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			defer cancel()
-			s := newSoak(ctx, &protocols[0], 1)
+			s := newSoak(ctx, c.protocol, 1)
 			c.do(&s.spoil)
 			err := s.inMemory(t, streamconntest.RXE(t), 4)
 			if err == nil || !strings.Contains(err.Error(), c.says) {

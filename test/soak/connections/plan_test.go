@@ -2,7 +2,7 @@
 
 //go:build linux
 
-package streams
+package connections
 
 import (
 	"encoding/binary"

@@ -2,15 +2,13 @@
 
 //go:build linux
 
-package streams
+package connections
 
 import (
 	"bytes"
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"net"
 	"os"
@@ -18,8 +16,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"purerdma/internal/streamconn/streamconntest"
 )
 
 // soak is a run.
@@ -38,6 +34,8 @@ type soak struct {
 // stats counts events.
 type stats struct {
 	connections, bytes, expired, aborted, cancelled, kills, lost atomic.Int64
+	// kinds counts the calls of each kind.
+	kinds [callKinds]atomic.Int64
 }
 
 func (s *stats) String() string {
@@ -45,7 +43,7 @@ func (s *stats) String() string {
 		s.connections.Load(), s.bytes.Load()>>20, s.expired.Load(), s.aborted.Load(), s.cancelled.Load(), s.kills.Load(), s.lost.Load())
 }
 
-// spoil contains corruptions for the test of the test. Each counter counts down the writes before the
+// spoil contains corruptions for the test of the test. Each counter counts down the writes or messages before the
 // corruption.
 type spoil struct{ flip, end atomic.Int64 }
 
@@ -69,7 +67,7 @@ func newSoak(ctx context.Context, p *protocol, seed uint64) *soak {
 func (s *soak) fault(format string, args ...any) {
 	err := fmt.Errorf(format, args...)
 	if s.faults.Add(1) == 1 {
-		fmt.Fprintln(os.Stderr, "streams: fault:", err)
+		fmt.Fprintln(os.Stderr, "connections: fault:", err)
 		s.fail(fmt.Errorf("seed %d: %w", s.seed, err))
 	}
 }
@@ -84,11 +82,11 @@ func (s *soak) err() error {
 
 // serve runs the accepting side of all connections of a listener, until the listener is closed and they have
 // ended.
-func (s *soak) serve(ln net.Listener, peer *process) {
+func (s *soak) serve(ln listener, peer *process) {
 	var all sync.WaitGroup
 	defer all.Wait()
 	for {
-		c, err := ln.Accept()
+		c, err := ln.accept()
 		if errors.Is(err, net.ErrClosed) {
 			return
 		}
@@ -96,28 +94,26 @@ func (s *soak) serve(ln net.Listener, peer *process) {
 			s.fault("Accept: %w", err)
 			return
 		}
-		all.Go(func() { s.accepted(c.(streamconntest.Conn), peer) })
+		all.Go(func() { s.accepted(c, peer) })
 	}
 }
 
-// accepted reads the seed of a connection. A connection without a seed belongs to a cancelled dial or to a killed
+// accepted receives the seed of a connection. A connection without a seed belongs to a cancelled dial or to a killed
 // process.
-func (s *soak) accepted(c streamconntest.Conn, peer *process) {
-	c.SetReadDeadline(time.Now().Add(s.patience))
-	var seed [8]byte
-	if n, err := io.ReadFull(c, seed[:]); err != nil {
-		if n > 0 && !peer.died() {
-			s.fault("ReadFull() = %d, %w, want %d bytes of a seed", n, err, len(seed))
+func (s *soak) accepted(c connection, peer *process) {
+	seed, begun, err := c.receiveSeed(s.patience)
+	if err != nil {
+		if begun && !peer.died() {
+			s.fault("receiving the seed: %w", err)
 		}
-		streamconntest.Abort(c)
+		c.abort()
 		return
 	}
-	c.SetReadDeadline(time.Time{})
-	s.run(c, 1, newPlan(binary.BigEndian.Uint64(seed[:]), s.protocol.bits), peer)
+	s.run(c, 1, newPlan(seed, s.protocol.bits), peer)
 }
 
 // lane makes connections, one after the other.
-func (s *soak) lane(number uint64, dial func(context.Context) (net.Conn, *process, error)) {
+func (s *soak) lane(number uint64, dial func(context.Context) (connection, *process, error)) {
 	rng := rand.New(rand.NewPCG(s.seed, number))
 	for s.ctx.Err() == nil && s.failed.Err() == nil {
 		ctx, cancel := context.WithTimeout(context.Background(), s.patience)
@@ -131,23 +127,23 @@ func (s *soak) lane(number uint64, dial func(context.Context) (net.Conn, *proces
 		cancel()
 		switch {
 		case err == nil:
-			s.dialed(c.(streamconntest.Conn), rng.Uint64(), peer)
+			s.dialed(c, rng.Uint64(), peer)
 		case brief && ended:
 			s.stats.cancelled.Add(1)
 		case !peer.died():
-			s.fault("DialContext: %w", err)
+			s.fault("dialing: %w", err)
 		default:
 			time.Sleep(10 * time.Millisecond)
 		}
 	}
 }
 
-func (s *soak) dialed(c streamconntest.Conn, seed uint64, peer *process) {
-	if n, err := c.Write(binary.BigEndian.AppendUint64(nil, seed)); err != nil {
+func (s *soak) dialed(c connection, seed uint64, peer *process) {
+	if err := c.sendSeed(seed); err != nil {
 		if !peer.died() {
-			s.fault("Write() = %d, %w, of the seed", n, err)
+			s.fault("sending the seed: %w", err)
 		}
-		streamconntest.Abort(c)
+		c.abort()
 		return
 	}
 	s.run(c, 0, newPlan(seed, s.protocol.bits), peer)

@@ -2,10 +2,12 @@
 
 //go:build linux
 
-package streams
+package connections
 
 import (
 	"bytes"
+	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -13,96 +15,130 @@ import (
 	"net"
 	"os"
 	"sync"
-	"sync/atomic"
 	"syscall"
 	"time"
 
+	"purerdma/cm"
 	"purerdma/internal/streamconn/streamconntest"
 	"purerdma/internal/vmtest"
 	"purerdma/pool"
+	"purerdma/rsocket"
+	"purerdma/stream"
 )
 
-// end is one side of a connection.
-type end struct {
-	s     *soak
-	conn  streamconntest.Conn
-	side  int // 0 for the dialing side
-	plan  plan
-	peer  *process     // that has the other side, or nil
-	moved atomic.Int64 // bytes written and read
-	gone  atomic.Bool  // this side has aborted
-	done  chan struct{}
+// streamProtocols are package stream with its defaults, with the least receives, and package rsocket.
+var streamProtocols = []protocol{
+	streamProtocol("stream", 21, true,
+		func(ctx context.Context, lc cm.ListenConfig, addr string) (net.Listener, error) {
+			return (&stream.ListenConfig{CM: lc}).Listen(ctx, "tcp", addr)
+		},
+		func(ctx context.Context, d cm.Dialer, addr string) (net.Conn, error) {
+			return (&stream.Dialer{CM: d}).DialContext(ctx, "tcp", addr)
+		},
+	),
+	streamProtocol("stream with small windows", 16, true,
+		func(ctx context.Context, lc cm.ListenConfig, addr string) (net.Listener, error) {
+			return (&stream.ListenConfig{CM: lc, Private: true, Options: least}).Listen(ctx, "tcp", addr)
+		},
+		func(ctx context.Context, d cm.Dialer, addr string) (net.Conn, error) {
+			return (&stream.Dialer{CM: d, Options: least}).DialContext(ctx, "tcp", addr)
+		},
+	),
+	streamProtocol("rsocket", 21, false,
+		func(ctx context.Context, lc cm.ListenConfig, addr string) (net.Listener, error) {
+			return (&rsocket.ListenConfig{CM: lc}).Listen(ctx, "tcp", addr)
+		},
+		func(ctx context.Context, d cm.Dialer, addr string) (net.Conn, error) {
+			return (&rsocket.Dialer{CM: d}).DialContext(ctx, "tcp", addr)
+		},
+	),
 }
 
-// run transfers the data and closes the connection.
-func (s *soak) run(c streamconntest.Conn, side int, p plan, peer *process) {
-	e := &end{s: s, conn: c, side: side, plan: p, peer: peer, done: make(chan struct{})}
-	var all sync.WaitGroup
-	all.Go(e.watch)
+var least = stream.Options{Slot: 1024, Window: 3, SendBuffer: 4096}
+
+// streamProtocol returns the protocol of a package that implements net.Conn. confirms is set if the peer confirms
+// the end of a stream.
+func streamProtocol(name string, bits int, confirms bool, listen func(context.Context, cm.ListenConfig, string) (net.Listener, error), dial func(context.Context, cm.Dialer, string) (net.Conn, error)) protocol {
+	return protocol{
+		name: name, bits: bits,
+		listen: func(ctx context.Context, lc cm.ListenConfig, addr string) (listener, error) {
+			ln, err := listen(ctx, lc, addr)
+			if err != nil {
+				return nil, err
+			}
+			return &streamListener{ln, confirms}, nil
+		},
+		dial: func(ctx context.Context, d cm.Dialer, addr string) (connection, error) {
+			c, err := dial(ctx, d, addr)
+			if err != nil {
+				return nil, err
+			}
+			return &streamConn{c.(streamconntest.Conn), confirms}, nil
+		},
+	}
+}
+
+// streamListener is the listener of a stream protocol.
+type streamListener struct {
+	net.Listener
+	confirms bool
+}
+
+// accept implements listener.
+func (ln *streamListener) accept() (connection, error) {
+	c, err := ln.Accept()
+	if err != nil {
+		return nil, err
+	}
+	return &streamConn{c.(streamconntest.Conn), ln.confirms}, nil
+}
+
+// streamConn is a connection of a stream protocol.
+type streamConn struct {
+	streamconntest.Conn
+	confirms bool
+}
+
+// sendSeed implements connection.
+func (c *streamConn) sendSeed(seed uint64) error {
+	n, err := c.Write(binary.BigEndian.AppendUint64(nil, seed))
+	if err != nil {
+		return fmt.Errorf("Write() = %d, %w", n, err)
+	}
+	return nil
+}
+
+// receiveSeed implements connection.
+func (c *streamConn) receiveSeed(patience time.Duration) (uint64, bool, error) {
+	c.SetReadDeadline(time.Now().Add(patience))
+	var seed [8]byte
+	if n, err := io.ReadFull(c, seed[:]); err != nil {
+		return 0, n > 0, fmt.Errorf("ReadFull() = %d, %w, want %d bytes", n, err, len(seed))
+	}
+	c.SetReadDeadline(time.Time{})
+	return binary.BigEndian.Uint64(seed[:]), true, nil
+}
+
+// abort implements connection.
+func (c *streamConn) abort() { streamconntest.Abort(c.Conn) }
+
+// transfer implements connection.
+func (c *streamConn) transfer(e *end) {
+	se := &streamEnd{e, c}
 	var both sync.WaitGroup
-	both.Go(e.write)
-	both.Go(e.read)
+	both.Go(se.write)
+	both.Go(se.read)
 	both.Wait()
-	if err := c.Close(); err != nil && !e.mayFail() {
-		e.fault("Close: %w", err)
-	}
-	close(e.done)
-	all.Wait()
-	s.stats.connections.Add(1)
 }
 
-// mayFail reports whether the connection may end before everything has arrived.
-func (e *end) mayFail() bool {
-	return e.gone.Load() || e.plan.ending == aborts || e.peer.died() || e.s.failed.Err() != nil
-}
-
-func (e *end) fault(format string, args ...any) {
-	side := [...]string{"dialing", "accepting"}[e.side]
-	e.s.fault("%v, %s side: %w", e.plan, side, fmt.Errorf(format, args...))
-}
-
-// count counts bytes that were written or read. It aborts the connection if that is planned.
-func (e *end) count(n int) {
-	e.s.stats.bytes.Add(int64(n))
-	if moved := e.moved.Add(int64(n)); e.plan.ending == aborts && e.plan.by == e.side && moved >= e.plan.after {
-		e.abort()
-	}
-}
-
-func (e *end) abort() {
-	if e.gone.Swap(true) {
-		return
-	}
-	e.s.stats.aborted.Add(1)
-	e.conn.SetLinger(0)
-	e.conn.Close()
-}
-
-// watch ends the connection after a fault, and when nothing has moved for a long time.
-func (e *end) watch() {
-	tick := time.NewTicker(time.Second)
-	defer tick.Stop()
-	last, since := int64(-1), time.Now()
-	for {
-		select {
-		case <-e.done:
-			return
-		case <-e.s.failed.Done():
-			e.abort()
-			return
-		case <-tick.C:
-		}
-		if now := e.moved.Load(); now != last {
-			last, since = now, time.Now()
-		} else if time.Since(since) > e.s.patience {
-			e.fault("nothing has moved for %v after %d bytes written and read\n%s", e.s.patience, now, stacks())
-			return
-		}
-	}
+// streamEnd is one side of a connection of a stream protocol.
+type streamEnd struct {
+	*end
+	conn *streamConn
 }
 
 // write sends the data of this side.
-func (e *end) write() {
+func (e *streamEnd) write() {
 	rng := rand.New(rand.NewPCG(e.plan.seed, uint64(2+e.side)))
 	data, left := e.plan.data(e.side), e.plan.size[e.side]
 	e.count(0)
@@ -149,7 +185,7 @@ func (e *end) write() {
 }
 
 // writeFrom sends n bytes by ReadFrom.
-func (e *end) writeFrom(data io.Reader, n int, rng *rand.Rand) error {
+func (e *streamEnd) writeFrom(data io.Reader, n int, rng *rand.Rand) error {
 	source := &source{io.LimitReader(data, int64(n)), rng}
 	m, err := e.conn.ReadFrom(source)
 	e.count(int(m))
@@ -171,7 +207,7 @@ func (s *source) Read(p []byte) (int, error) {
 
 // writeBefore sends n bytes with deadlines that may expire in the middle. It continues after the bytes that
 // the Write has counted.
-func (e *end) writeBefore(data io.Reader, n int, rng *rand.Rand) error {
+func (e *streamEnd) writeBefore(data io.Reader, n int, rng *rand.Rand) error {
 	buf := make([]byte, n)
 	io.ReadFull(data, buf)
 	for len(buf) > 0 {
@@ -191,8 +227,8 @@ func (e *end) writeBefore(data io.Reader, n int, rng *rand.Rand) error {
 }
 
 // writeBuf sends n bytes without a copy, if the connection can do that.
-func (e *end) writeBuf(data io.Reader, n int) error {
-	c, ok := e.conn.(interface {
+func (e *streamEnd) writeBuf(data io.Reader, n int) error {
+	c, ok := e.conn.Conn.(interface {
 		Pool() *pool.Pool
 		WriteBuf(*pool.Buf) error
 	})
@@ -216,7 +252,7 @@ func (e *end) writeBuf(data io.Reader, n int) error {
 }
 
 // read receives the data of the peer and compares them.
-func (e *end) read() {
+func (e *streamEnd) read() {
 	if e.plan.ending == closes && e.plan.by == e.side {
 		return
 	}
@@ -269,7 +305,7 @@ func (e *end) read() {
 }
 
 // peek compares received bytes where they lie, and consumes them.
-func (e *end) peek(c *checker) (int, error) {
+func (e *streamEnd) peek(c *checker) (int, error) {
 	view, err := e.conn.Peek()
 	if err != nil {
 		return 0, err
@@ -280,7 +316,7 @@ func (e *end) peek(c *checker) (int, error) {
 }
 
 // failed processes an error. It is a fault unless the connection may fail.
-func (e *end) failed(call string, err error) {
+func (e *streamEnd) failed(call string, err error) {
 	op := new(net.OpError)
 	switch {
 	case !errors.As(err, &op) && !errors.Is(err, net.ErrClosed): // as Pool.Get returns
@@ -294,13 +330,13 @@ func (e *end) failed(call string, err error) {
 
 // lostTheEnd reports whether siw has lost the last message of a peer that has closed the connection
 // (docs/reference/driver-faults.md). A stream confirms its end, and rsocket cannot.
-func (e *end) lostTheEnd(err error) bool {
-	return vmtest.Driver() == "siw" && !e.s.protocol.confirms && e.plan.ending == closes && e.plan.by != e.side && errors.Is(err, syscall.ECONNRESET)
+func (e *streamEnd) lostTheEnd(err error) bool {
+	return vmtest.Driver() == "siw" && !e.conn.confirms && e.plan.ending == closes && e.plan.by != e.side && errors.Is(err, syscall.ECONNRESET)
 }
 
 // checker compares the received bytes.
 type checker struct {
-	e    *end
+	e    *streamEnd
 	want *rand.ChaCha8
 	left int64
 	buf  []byte
