@@ -44,7 +44,13 @@ func TestReadFromSlowSource(t *testing.T) {
 	onPairs(t, rsocket.Options{}, streamconntest.ReadFromSlowSource)
 }
 
-func TestHalfClose(t *testing.T)   { onPairs(t, rsocket.Options{}, streamconntest.HalfClose) }
+func TestHalfClose(t *testing.T) { onPairs(t, rsocket.Options{}, streamconntest.HalfClose) }
+func TestCloseWriteDuringReadFrom(t *testing.T) {
+	onPairs(t, rsocket.Options{}, streamconntest.CloseWriteDuringReadFrom)
+}
+func TestCloseDuringReadFrom(t *testing.T) {
+	onPairs(t, rsocket.Options{}, streamconntest.CloseDuringReadFrom)
+}
 func TestCloseRead(t *testing.T)   { onPairs(t, rsocket.Options{}, streamconntest.CloseRead) }
 func TestClosedPeer(t *testing.T)  { onPairs(t, rsocket.Options{}, streamconntest.ClosedPeer) }
 func TestAbortedPeer(t *testing.T) { onPairs(t, rsocket.Options{}, streamconntest.AbortedPeer) }

@@ -64,7 +64,13 @@ func TestPollsWhileWaiting(t *testing.T) {
 	onPairs(t, ends{}, streamconntest.PollsWhileWaiting)
 }
 
-func TestHalfClose(t *testing.T)   { onPairs(t, ends{}, streamconntest.HalfClose) }
+func TestHalfClose(t *testing.T) { onPairs(t, ends{}, streamconntest.HalfClose) }
+func TestCloseWriteDuringReadFrom(t *testing.T) {
+	onPairs(t, ends{}, streamconntest.CloseWriteDuringReadFrom)
+}
+func TestCloseDuringReadFrom(t *testing.T) {
+	onPairs(t, ends{}, streamconntest.CloseDuringReadFrom)
+}
 func TestCloseRead(t *testing.T)   { onPairs(t, ends{}, streamconntest.CloseRead) }
 func TestClosedPeer(t *testing.T)  { onPairs(t, ends{}, streamconntest.ClosedPeer) }
 func TestAbortedPeer(t *testing.T) { onPairs(t, ends{}, streamconntest.AbortedPeer) }

@@ -9,6 +9,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -30,6 +31,65 @@ func HalfClose(t *testing.T, c, s Conn) {
 	s.Close()
 	if got, err := io.ReadAll(c); string(got) != "answer" || err != nil {
 		t.Errorf("ReadAll() = %q, %v, want %q", got, err, "answer")
+	}
+}
+
+// stepReader is a source whose reads the test answers one by one. A closed answers is the end.
+type stepReader struct {
+	asked   chan struct{} // has a token for each Read that has begun
+	answers chan string
+}
+
+func (r stepReader) Read(b []byte) (int, error) {
+	r.asked <- struct{}{}
+	answer, ok := <-r.answers
+	if !ok {
+		return 0, io.EOF
+	}
+	return copy(b, answer), nil
+}
+
+// CloseWriteDuringReadFrom calls CloseWrite while ReadFrom waits for its source. Bytes that come later are
+// refused, and the other direction continues.
+func CloseWriteDuringReadFrom(t *testing.T, c, s Conn) {
+	endDuringReadFrom(t, c, s, c.CloseWrite, syscall.EPIPE)
+	if _, err := io.WriteString(s, "answer"); err != nil {
+		t.Errorf("WriteString: %v", err)
+	}
+	if err := s.CloseWrite(); err != nil {
+		t.Errorf("CloseWrite: %v", err)
+	}
+	c.SetReadDeadline(time.Now().Add(Limit))
+	if got, err := io.ReadAll(c); string(got) != "answer" || err != nil {
+		t.Errorf("ReadAll() = %q, %v, want %q", got, err, "answer")
+	}
+}
+
+// CloseDuringReadFrom is CloseWriteDuringReadFrom with Close.
+func CloseDuringReadFrom(t *testing.T, c, s Conn) {
+	endDuringReadFrom(t, c, s, c.Close, net.ErrClosed)
+}
+
+func endDuringReadFrom(t *testing.T, c, s Conn, end func() error, want error) {
+	t.Helper()
+	r := stepReader{make(chan struct{}), make(chan string)}
+	var sender sync.WaitGroup
+	sender.Go(func() {
+		if n, err := c.ReadFrom(r); n != 6 || !errors.Is(err, want) {
+			t.Errorf("ReadFrom() = %d, %v, want 6, %v", n, err, want)
+		}
+	})
+	<-r.asked
+	r.answers <- "before"
+	<-r.asked
+	if err := end(); err != nil {
+		t.Errorf("end() = %v", err)
+	}
+	r.answers <- "after"
+	sender.Wait()
+	s.SetReadDeadline(time.Now().Add(Limit))
+	if got, err := io.ReadAll(s); string(got) != "before" || err != nil {
+		t.Errorf("ReadAll() = %q, %v, want %q", got, err, "before")
 	}
 }
 
