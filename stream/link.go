@@ -32,8 +32,8 @@ type link struct {
 	pool   *pool.Pool
 	reads  *inflight.Signal // of the waiting reader
 
-	// srq and budget are nil if the connection has receives of its own.
-	srq    *verbs.SRQ
+	// qp and budget are nil if the connection has receives of its own.
+	qp     *verbs.QP
 	budget *budget
 	waits  bool // in budget.waiting. Guarded by budget.mu
 
@@ -76,8 +76,8 @@ func newLink(ctx context.Context, p cm.PendingConn, opts Options) (*link, error)
 	if err != nil {
 		return nil, errors.Join(err, opts.Shared.leave())
 	}
-	l.srq = qp.SRQ()
-	l.budget = opts.Shared.budgetOf(l.srq)
+	l.qp = qp
+	l.budget = opts.Shared.budgetOf(qp.SRQ())
 	l.recv.window = l.budget.base(ctx, opts.Window)
 	if l.recv.window == 0 {
 		return nil, errors.Join(errNoCredits, l.leaveShared())
@@ -85,13 +85,32 @@ func newLink(ctx context.Context, p cm.PendingConn, opts Options) (*link, error)
 	return l, nil
 }
 
-// leaveShared returns the credits of a connection whose QP was closed.
+// leaveShared ends the use of the Shared after the connection was closed. Close may continue in the background or
+// have failed. If the QP can still take receives, the connection keeps its credits as long as the QP exists.
 func (l *link) leaveShared() error {
 	if l.budget == nil {
 		return nil
 	}
-	l.opts.Shared.leaveBudget(l.srq, l.budget, l.recv.window)
+	credits := l.recv.window
+	leave := func() { l.opts.Shared.leaveBudget(l.qp.SRQ(), l.budget, credits) }
+	if gone := l.qp.Done(); closed(gone) || l.qp.State() == verbs.QPErr {
+		leave()
+	} else {
+		go func() {
+			<-gone
+			leave()
+		}()
+	}
 	return l.opts.Shared.leave()
+}
+
+func closed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
 }
 
 // hello returns the private data for the peer.

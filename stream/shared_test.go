@@ -75,6 +75,41 @@ func TestSharedCredits(t *testing.T) {
 	})
 }
 
+// TestCreditsOfSlowClose closes a connection whose QP the kernel does not end. The connection keeps its credits
+// until the QP is closed, because its peer can still use the receives.
+func TestCreditsOfSlowClose(t *testing.T) {
+	k := streamconntest.RXE(t)
+	const depth = 48
+	s := stream.NewShared(stream.SharedConfig{Slot: 1024, Depth: depth})
+	defer s.Close()
+	ln := listen(t, k, ends{listen: stream.Options{Shared: s, Window: stream.BaseWindow}})
+	dial(t, k, stream.Options{}, ln) // its credits remain in use
+	accept(t, ln)
+	dial(t, k, stream.Options{}, ln)
+	c := accept(t, ln)
+	const without = depth - stream.BaseWindow // free credits without c
+	begun, end := make(chan struct{}), make(chan struct{})
+	var once sync.Once
+	k.OnCommand(func(cmd cmtest.Command) error {
+		if cmd.Device == "rxe0" && cmd.Name == "IB_USER_VERBS_CMD_MODIFY_QP" {
+			once.Do(func() { close(begun) })
+			<-end
+		}
+		return nil
+	})
+	streamconntest.Abort(c)
+	<-begun
+	if n := s.FreeCredits(); n != without-stream.BaseWindow {
+		t.Errorf("FreeCredits() = %d while the QP exists, want %d", n, without-stream.BaseWindow)
+	}
+	close(end)
+	for stop := time.Now().Add(streamconntest.Limit); s.FreeCredits() != without; time.Sleep(time.Millisecond) {
+		if time.Now().After(stop) {
+			t.Fatalf("FreeCredits() = %d after the QP was closed, want %d", s.FreeCredits(), without)
+		}
+	}
+}
+
 // TestNoCredits makes more connections than the shared receives allow.
 func TestNoCredits(t *testing.T) {
 	k := streamconntest.MLX5(t)
