@@ -8,6 +8,7 @@ import (
 	"io"
 	"math"
 	"net"
+	"slices"
 	"sync"
 	"syscall"
 
@@ -51,6 +52,12 @@ func (m *mappings) init(list []byte) {
 func (m *mappings) arrived(index int) {
 	b := m.list[index*mapLen:][:mapLen]
 	m.theirs[index] = mapEntry{index: index, offset: binary.NativeEndian.Uint64(b), mem: sgeFrom(b[8:], binary.NativeEndian)}
+}
+
+// remove ends a mapping of this side. An entry in the queue is not sent, because its memory is freed.
+func (m *mappings) remove(index int) {
+	m.ours[index] = false
+	m.queue = slices.DeleteFunc(m.queue, func(e mapEntry) bool { return e.index == index })
 }
 
 // find returns the rest of the peer's mapping that contains an offset.
@@ -149,12 +156,12 @@ func (l *link) postMaps() bool {
 func (m *Mapping) Bytes() []byte { return m.mr.Bytes() }
 
 // Close ends the mapping and frees its memory (riounmap(3)). The peer is not informed. If it writes to
-// the mapping later, its device ends the connection. The memory exists until Close, even if the
-// connection is closed before.
+// the mapping later, its device ends the connection. An announcement that was not sent yet is dropped.
+// The memory exists until Close, even if the connection is closed before.
 func (m *Mapping) Close() error {
 	m.once.Do(func() {
 		m.l.mu.Lock()
-		m.l.maps.ours[m.index] = false
+		m.l.maps.remove(m.index)
 		m.l.mu.Unlock()
 	})
 	return m.mr.Close()
