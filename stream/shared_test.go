@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"strings"
 	"sync"
 	"testing"
@@ -159,30 +158,6 @@ func TestQuiet(t *testing.T) {
 		}
 		last = now
 		time.Sleep(200 * time.Millisecond)
-	}
-}
-
-// TestFallback dials a port with a TCP listener and no RDMA listener.
-func TestFallback(t *testing.T) {
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatalf("net.Listen: %v", err)
-	}
-	defer ln.Close()
-	k := streamconntest.RXE(t)
-	d := stream.Dialer{CM: cm.Dialer{Host: k.Host()}}
-	if c, err := d.DialContext(streamconntest.Deadline(t), "tcp", ln.Addr().String()); err == nil {
-		t.Errorf("DialContext = %v without Fallback, want an error", c)
-	}
-	d.Fallback = &net.Dialer{}
-	c, err := d.DialContext(streamconntest.Deadline(t), "tcp", ln.Addr().String())
-	if err != nil {
-		t.Fatalf("DialContext: %v", err)
-	}
-	defer c.Close()
-	tcp, ok := c.(*stream.TCPConn)
-	if !ok || tcp.RDMA() || tcp.Cause == nil {
-		t.Errorf("DialContext = %#v, want a TCPConn with its cause", c)
 	}
 }
 
