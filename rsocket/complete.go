@@ -165,6 +165,8 @@ func (l *link) broke(failure error) {
 		}
 		if err == nil || err == io.EOF {
 			err = syscall.ECONNRESET
+		} else if wc, ok := errors.AsType[*verbs.WCError](err); ok && wc.Status == verbs.WCRetryExcErr {
+			err = &timeoutError{err}
 		}
 		l.mu.Lock()
 		l.fail(err)

@@ -5,9 +5,7 @@ package rsocket_test
 import (
 	"errors"
 	"fmt"
-	"io"
 	"net"
-	"os"
 	"syscall"
 	"testing"
 	"time"
@@ -68,31 +66,21 @@ func TestAllocations(t *testing.T) {
 	streamconntest.Allocations(t, c, s)
 }
 
-// TestLingerInBackground checks that bytes arrive after Close has returned. When the test ends, the fake
-// kernel checks that the background goroutine has closed the connection.
 func TestLingerInBackground(t *testing.T) {
-	c, s := pair(t, streamconntest.RXE(t), rsocket.Options{})
-	const size = 200 << 10 // more than the receive buffer, and less than both
-	if _, err := c.Write(make([]byte, size)); err != nil {
-		t.Fatalf("Write: %v", err)
-	}
-	if err := c.Close(); err != nil {
-		t.Errorf("Close: %v", err)
-	}
-	if got, err := io.ReadAll(s); len(got) != size || err != nil {
-		t.Errorf("ReadAll() = %d bytes, %v, want %d", len(got), err, size)
-	}
+	c, s := pair(t, streamconntest.RXE(t), rsocket.Options{SendBuffer: streamconntest.LingerBuffer})
+	streamconntest.LingerInBackground(t, c, s)
 }
 
-// TestKeepAlive unplugs the peer of an idle connection.
 func TestKeepAlive(t *testing.T) {
 	k := streamconntest.RXE(t)
 	c, _ := pair(t, k, rsocket.Options{KeepAlive: 10 * time.Millisecond})
-	k.Unplug("rxe0")
-	c.SetReadDeadline(time.Now().Add(streamconntest.Limit))
-	if _, err := c.Read(make([]byte, 1)); err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
-		t.Errorf("Read() from an unplugged peer = %v, want the failure of a probe", err)
-	}
+	streamconntest.KeepAlive(t, c, func() bool { return k.Unplug("rxe0") })
+}
+
+func TestSilentPeer(t *testing.T) {
+	k := streamconntest.RXE(t)
+	c, _ := pair(t, k, rsocket.Options{KeepAlive: -1})
+	streamconntest.SilentPeer(t, c, func() bool { return k.Unplug("rxe0") })
 }
 
 // TestOptions checks that bad options are refused before anything is made.

@@ -8,7 +8,9 @@ import (
 	"io"
 	"syscall"
 	"testing"
+	"time"
 
+	"purerdma/cm"
 	"purerdma/cm/cmtest"
 	"purerdma/internal/streamconn/streamconntest"
 	"purerdma/stream"
@@ -77,6 +79,37 @@ func TestAbortedPeer(t *testing.T) { onPairs(t, ends{}, streamconntest.AbortedPe
 func TestErrors(t *testing.T)      { onPairs(t, ends{}, streamconntest.Errors) }
 func TestLinger(t *testing.T) {
 	onPairs(t, ends{dial: stream.Options{SendBuffer: streamconntest.LingerBuffer}}, streamconntest.Linger)
+}
+
+func TestLingerInBackground(t *testing.T) {
+	c, s := pair(t, streamconntest.RXE(t), ends{dial: stream.Options{SendBuffer: streamconntest.LingerBuffer}})
+	streamconntest.LingerInBackground(t, c, s)
+}
+
+// TestKeepAlive checks the keepalive of either side.
+func TestKeepAlive(t *testing.T) {
+	const soon, never = 10 * time.Millisecond, -1
+	for _, periods := range [][2]time.Duration{{soon, never}, {never, soon}} {
+		k := streamconntest.RXE(t)
+		lc := stream.ListenConfig{CM: cm.ListenConfig{Host: k.Host(), KeepAlive: periods[0]}}
+		ln, err := lc.Listen(t.Context(), "tcp", server)
+		if err != nil {
+			t.Fatalf("Listen: %v", err)
+		}
+		defer ln.Close()
+		d := stream.Dialer{CM: cm.Dialer{Host: k.Host(), KeepAlive: periods[1]}}
+		c := connect(t, &d, ln.Addr().String())
+		if s := accept(t, ln); periods[0] == soon {
+			c = s
+		}
+		streamconntest.KeepAlive(t, c, func() bool { return k.Unplug("rxe1") })
+	}
+}
+
+func TestSilentPeer(t *testing.T) {
+	k := streamconntest.RXE(t)
+	c, _ := pair(t, k, ends{})
+	streamconntest.SilentPeer(t, c, func() bool { return k.Unplug("rxe0") })
 }
 
 func TestAllocations(t *testing.T) {

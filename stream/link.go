@@ -49,6 +49,9 @@ type link struct {
 	err error
 	// broken is set after the first failure. err may be set later, because finding the cause can wait.
 	broken bool
+	// explaining is set after a failed send that names its cause, until err is set. The flush of the receives, which
+	// follows it, names none.
+	explaining bool
 	// freed is set when the memory of the connection has been freed.
 	freed bool
 	stats stats
@@ -198,6 +201,9 @@ func (e *ResetError) Unwrap() []error {
 
 // Timeout reports whether the peer has not answered in time.
 func (e *ResetError) Timeout() bool {
+	if wc, ok := errors.AsType[*verbs.WCError](e.Err); ok && wc.Status == verbs.WCRetryExcErr {
+		return true // the peer's device has not acknowledged a message
+	}
 	t, ok := errors.AsType[interface {
 		error
 		Timeout() bool
@@ -243,9 +249,12 @@ func (l *link) lost(err error) {
 		return
 	}
 	l.broken = true
+	wc, ok := errors.AsType[*verbs.WCError](err)
+	l.explaining = ok && wc.Status != verbs.WCWRFlushErr
 	go func() {
 		err := cause(l.conn.Explain(err)) // which may wait
 		l.mu.Lock()
+		l.explaining = false
 		l.fail(err)
 		l.unlock()
 		l.disconnect()

@@ -169,6 +169,35 @@ func Errors(t *testing.T, c, _ Conn) {
 	}
 }
 
+// KeepAlive unplugs the peer of an idle connection that probes it. A waiting Read fails with a timeout that is
+// not its deadline.
+func KeepAlive(t *testing.T, c Conn, unplug func() bool) {
+	c.SetReadDeadline(time.Now().Add(Limit))
+	read := make(chan error)
+	go func() {
+		_, err := c.Read(make([]byte, 1))
+		read <- err
+	}()
+	unplug()
+	err := <-read
+	if oe, ok := err.(*net.OpError); !ok || !oe.Timeout() || errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("Read() from an unplugged peer = %v, want a *net.OpError with the timeout of a probe", err)
+	}
+}
+
+// SilentPeer writes to an unplugged peer. The write fails with a timeout that is not its deadline.
+func SilentPeer(t *testing.T, c Conn, unplug func() bool) {
+	unplug()
+	c.SetWriteDeadline(time.Now().Add(Limit))
+	var err error
+	for err == nil {
+		_, err = c.Write([]byte("x"))
+	}
+	if oe, ok := err.(*net.OpError); !ok || !oe.Timeout() || errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("Write() to an unplugged peer = %v, want a *net.OpError with a timeout", err)
+	}
+}
+
 // LingerBuffer is the size in bytes of the send buffer that Linger needs. It is more than a peer with the
 // default options receives before its program reads.
 const LingerBuffer = 1 << 20
@@ -182,5 +211,21 @@ func Linger(t *testing.T, c, _ Conn) {
 	c.SetLinger(1)
 	if err := c.Close(); !errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Errorf("Close() with undelivered bytes = %v, want %v", err, os.ErrDeadlineExceeded)
+	}
+}
+
+// LingerInBackground closes a connection whose peer does not read. The peer reads all bytes after Close has
+// returned. When the test ends, the fake kernel checks that the background goroutine has closed the connection.
+func LingerInBackground(t *testing.T, c, s Conn) {
+	c.SetWriteDeadline(time.Now().Add(Limit))
+	if n, err := c.Write(make([]byte, LingerBuffer)); err != nil {
+		t.Fatalf("Write() = %d, %v, want %d", n, err, LingerBuffer)
+	}
+	if err := c.Close(); err != nil {
+		t.Errorf("Close: %v", err)
+	}
+	s.SetReadDeadline(time.Now().Add(Limit))
+	if got, err := io.ReadAll(s); len(got) != LingerBuffer || err != nil {
+		t.Errorf("ReadAll() = %d bytes, %v, want %d", len(got), err, LingerBuffer)
 	}
 }
