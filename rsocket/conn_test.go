@@ -71,6 +71,12 @@ func TestLingerInBackground(t *testing.T) {
 	streamconntest.LingerInBackground(t, c, s)
 }
 
+func TestSmallWrites(t *testing.T) {
+	k, devices := streamconntest.StoppableMLX5(t)
+	c, s := pair(t, k, rsocket.Options{})
+	streamconntest.SmallWrites(t, c, s, c.QP(), devices)
+}
+
 func TestKeepAlive(t *testing.T) {
 	k := streamconntest.RXE(t)
 	c, _ := pair(t, k, rsocket.Options{KeepAlive: 10 * time.Millisecond})
@@ -81,6 +87,27 @@ func TestSilentPeer(t *testing.T) {
 	k := streamconntest.RXE(t)
 	c, _ := pair(t, k, rsocket.Options{KeepAlive: -1})
 	streamconntest.SilentPeer(t, c, func() bool { return k.Unplug("rxe0") })
+}
+
+// TestWrap transfers data while the 16-bit counts of messages wrap around.
+func TestWrap(t *testing.T) {
+	onPairs(t, rsocket.Options{}, func(t *testing.T, c, s streamconntest.Conn) {
+		for _, pipe := range [][2]streamconntest.Conn{{c, s}, {s, c}} { // the first credits have arrived then
+			if _, err := pipe[0].Write([]byte{1}); err != nil {
+				t.Fatalf("Write: %v", err)
+			}
+			if _, err := pipe[1].Discard(1); err != nil {
+				t.Fatalf("Discard: %v", err)
+			}
+		}
+		rsocket.NearWrap(c.(*rsocket.Conn), s.(*rsocket.Conn))
+		streamconntest.Transfer(t, c, s, 256<<10)
+		for _, x := range []streamconntest.Conn{c, s} {
+			if n := x.(*rsocket.Conn).Sent(); n > 1<<15 {
+				t.Errorf("Sent() = %d, want a small number after the wrap", n)
+			}
+		}
+	})
 }
 
 // TestOptions checks that bad options are refused before anything is made.

@@ -86,6 +86,12 @@ func TestLingerInBackground(t *testing.T) {
 	streamconntest.LingerInBackground(t, c, s)
 }
 
+func TestSmallWrites(t *testing.T) {
+	k, devices := streamconntest.StoppableMLX5(t)
+	c, s := pair(t, k, ends{})
+	streamconntest.SmallWrites(t, c, s, c.QP(), devices)
+}
+
 // TestKeepAlive checks the keepalive of either side.
 func TestKeepAlive(t *testing.T) {
 	const soon, never = 10 * time.Millisecond, -1
@@ -110,6 +116,21 @@ func TestSilentPeer(t *testing.T) {
 	k := streamconntest.RXE(t)
 	c, _ := pair(t, k, ends{})
 	streamconntest.SilentPeer(t, c, func() bool { return k.Unplug("rxe0") })
+}
+
+// TestWrap transfers data while the counts of credits wrap around.
+func TestWrap(t *testing.T) {
+	onSizes(t, func(t *testing.T, client, server streamconntest.Conn) {
+		c, s := client.(*stream.Conn), server.(*stream.Conn)
+		settle(t, c, s)
+		stream.NearWrap(c, s)
+		streamconntest.Transfer(t, c, s, 256<<10)
+		for _, x := range []*stream.Conn{c, s} {
+			if n := x.Sent(); n > 1<<31 {
+				t.Errorf("Sent() = %d, want a small number after the wrap", n)
+			}
+		}
+	})
 }
 
 func TestAllocations(t *testing.T) {

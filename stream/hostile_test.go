@@ -56,6 +56,26 @@ func TestNoHelloInAcceptance(t *testing.T) {
 	}
 }
 
+// TestBadHelloInAcceptance connects to listeners whose hello is wrong.
+func TestBadHelloInAcceptance(t *testing.T) {
+	k := streamconntest.RXE(t)
+	for name, change := range map[string]func([]byte){
+		"version":     func(b []byte) { b[4]++ },
+		"slots of":    func(b []byte) { b[8] = 0xff },
+		"credits":     func(b []byte) { b[12] = 0xff },
+		"2 credits":   func(b []byte) { b[15] = stream.BaseWindow - 1 },
+		"slots of 16": func(b []byte) { b[10], b[11] = 0, 16 },
+	} {
+		b := stream.Hello(0, 4096, 8)
+		change(b)
+		d := stream.Dialer{CM: cm.Dialer{Host: k.Host()}}
+		_, err := d.DialContext(streamconntest.Deadline(t), "tcp", streamconntest.AnswerRaw(t, k, b))
+		if _, ok := err.(*net.OpError); !ok || !errors.Is(err, syscall.EPROTO) || !strings.Contains(err.Error(), name) {
+			t.Errorf("DialContext = %v, want a *net.OpError with %v and %q", err, syscall.EPROTO, name)
+		}
+	}
+}
+
 // TestViolations sends frames that violate the protocol, each on a connection of its own. That connection
 // fails, and another connection of the listener continues.
 func TestViolations(t *testing.T) {

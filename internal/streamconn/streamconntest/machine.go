@@ -6,6 +6,7 @@ package streamconntest
 
 import (
 	"context"
+	"sync"
 	"testing"
 	"time"
 
@@ -26,6 +27,13 @@ func RXE(t testing.TB) *cmtest.Kernel {
 func MLX5(t testing.TB) *cmtest.Kernel {
 	t.Helper()
 	return kernel(t, inprocess.New(inprocess.Config{}, "mlx5_0", "mlx5_1"))
+}
+
+// StoppableMLX5 is like MLX5. The devices stop while the Locker is locked.
+func StoppableMLX5(t testing.TB) (*cmtest.Kernel, sync.Locker) {
+	t.Helper()
+	devices := inprocess.New(inprocess.Config{}, "mlx5_0", "mlx5_1")
+	return kernel(t, devices), devices.Fabric
 }
 
 func kernel(t testing.TB, devices uverbs.Kernel) *cmtest.Kernel {
