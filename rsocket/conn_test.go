@@ -5,9 +5,7 @@ package rsocket_test
 import (
 	"errors"
 	"fmt"
-	"io"
 	"net"
-	"os"
 	"syscall"
 	"testing"
 	"time"
@@ -44,7 +42,13 @@ func TestReadFromSlowSource(t *testing.T) {
 	onPairs(t, rsocket.Options{}, streamconntest.ReadFromSlowSource)
 }
 
-func TestHalfClose(t *testing.T)   { onPairs(t, rsocket.Options{}, streamconntest.HalfClose) }
+func TestHalfClose(t *testing.T) { onPairs(t, rsocket.Options{}, streamconntest.HalfClose) }
+func TestCloseWriteDuringReadFrom(t *testing.T) {
+	onPairs(t, rsocket.Options{}, streamconntest.CloseWriteDuringReadFrom)
+}
+func TestCloseDuringReadFrom(t *testing.T) {
+	onPairs(t, rsocket.Options{}, streamconntest.CloseDuringReadFrom)
+}
 func TestCloseRead(t *testing.T)   { onPairs(t, rsocket.Options{}, streamconntest.CloseRead) }
 func TestClosedPeer(t *testing.T)  { onPairs(t, rsocket.Options{}, streamconntest.ClosedPeer) }
 func TestAbortedPeer(t *testing.T) { onPairs(t, rsocket.Options{}, streamconntest.AbortedPeer) }
@@ -62,31 +66,48 @@ func TestAllocations(t *testing.T) {
 	streamconntest.Allocations(t, c, s)
 }
 
-// TestLingerInBackground checks that bytes arrive after Close has returned. When the test ends, the fake
-// kernel checks that the background goroutine has closed the connection.
 func TestLingerInBackground(t *testing.T) {
-	c, s := pair(t, streamconntest.RXE(t), rsocket.Options{})
-	const size = 200 << 10 // more than the receive buffer, and less than both
-	if _, err := c.Write(make([]byte, size)); err != nil {
-		t.Fatalf("Write: %v", err)
-	}
-	if err := c.Close(); err != nil {
-		t.Errorf("Close: %v", err)
-	}
-	if got, err := io.ReadAll(s); len(got) != size || err != nil {
-		t.Errorf("ReadAll() = %d bytes, %v, want %d", len(got), err, size)
-	}
+	c, s := pair(t, streamconntest.RXE(t), rsocket.Options{SendBuffer: streamconntest.LingerBuffer})
+	streamconntest.LingerInBackground(t, c, s)
 }
 
-// TestKeepAlive unplugs the peer of an idle connection.
+func TestSmallWrites(t *testing.T) {
+	k, devices := streamconntest.StoppableMLX5(t)
+	c, s := pair(t, k, rsocket.Options{})
+	streamconntest.SmallWrites(t, c, s, c.QP(), devices)
+}
+
 func TestKeepAlive(t *testing.T) {
 	k := streamconntest.RXE(t)
 	c, _ := pair(t, k, rsocket.Options{KeepAlive: 10 * time.Millisecond})
-	k.Unplug("rxe0")
-	c.SetReadDeadline(time.Now().Add(streamconntest.Limit))
-	if _, err := c.Read(make([]byte, 1)); err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
-		t.Errorf("Read() from an unplugged peer = %v, want the failure of a probe", err)
-	}
+	streamconntest.KeepAlive(t, c, func() bool { return k.Unplug("rxe0") })
+}
+
+func TestSilentPeer(t *testing.T) {
+	k := streamconntest.RXE(t)
+	c, _ := pair(t, k, rsocket.Options{KeepAlive: -1})
+	streamconntest.SilentPeer(t, c, func() bool { return k.Unplug("rxe0") })
+}
+
+// TestWrap transfers data while the 16-bit counts of messages wrap around.
+func TestWrap(t *testing.T) {
+	onPairs(t, rsocket.Options{}, func(t *testing.T, c, s streamconntest.Conn) {
+		for _, pipe := range [][2]streamconntest.Conn{{c, s}, {s, c}} { // the first credits have arrived then
+			if _, err := pipe[0].Write([]byte{1}); err != nil {
+				t.Fatalf("Write: %v", err)
+			}
+			if _, err := pipe[1].Discard(1); err != nil {
+				t.Fatalf("Discard: %v", err)
+			}
+		}
+		rsocket.NearWrap(c.(*rsocket.Conn), s.(*rsocket.Conn))
+		streamconntest.Transfer(t, c, s, 256<<10)
+		for _, x := range []streamconntest.Conn{c, s} {
+			if n := x.(*rsocket.Conn).Sent(); n > 1<<15 {
+				t.Errorf("Sent() = %d, want a small number after the wrap", n)
+			}
+		}
+	})
 }
 
 // TestOptions checks that bad options are refused before anything is made.

@@ -55,6 +55,12 @@ func dialRaw(t *testing.T, k *cmtest.Kernel, flags byte) *rawPeer {
 // dialRawMaps connects a raw peer that takes a number of mappings.
 func dialRawMaps(t *testing.T, k *cmtest.Kernel, flags, maps byte) *rawPeer {
 	t.Helper()
+	return dialRawData(t, k, flags, func(data []byte) { data[7] = maps })
+}
+
+// dialRawData connects a raw peer with changed private data.
+func dialRawData(t *testing.T, k *cmtest.Kernel, flags byte, change func(data []byte)) *rawPeer {
+	t.Helper()
 	d := cm.Dialer{Host: k.Host(), KeepAlive: -1, QP: verbs.QPConfig{Cap: verbs.QPCap{SendWR: 1000, RecvWR: 100, SendSGE: 1, RecvSGE: 1, Inline: 64}}}
 	r, err := d.Resolve(streamconntest.Deadline(t), "tcp", server)
 	if err != nil {
@@ -71,7 +77,7 @@ func dialRawMaps(t *testing.T, k *cmtest.Kernel, flags, maps byte) *rawPeer {
 		}
 	}
 	data := rawData(mr, flags)
-	data[7] = maps
+	change(data)
 	conn, err := r.Connect(streamconntest.Deadline(t), nil, &cm.ConnParam{PrivateData: data})
 	if err != nil {
 		t.Fatalf("Connect: %v", err)

@@ -32,6 +32,26 @@ func (k *keepalive) touch() { k.active = true }
 
 func (k *keepalive) answered() { k.probing = time.Time{} }
 
+// overdue returns an error if the peer has not acknowledged a probe in time.
+func (k *keepalive) overdue() error {
+	limit := max(k.period, minAnswer)
+	if k.probing.IsZero() || time.Since(k.probing) < limit {
+		return nil
+	}
+	return &timeoutError{fmt.Errorf("keepalive: the peer has not acknowledged a probe within %v", limit)}
+}
+
+// timeoutError is the error of a connection whose peer does not answer.
+type timeoutError struct{ err error }
+
+func (e *timeoutError) Error() string { return e.err.Error() + ": " + syscall.ETIMEDOUT.Error() }
+
+// Unwrap returns the cause and ETIMEDOUT.
+func (e *timeoutError) Unwrap() []error { return []error{e.err, syscall.ETIMEDOUT} }
+
+// Timeout returns true.
+func (e *timeoutError) Timeout() bool { return true }
+
 func (k *keepalive) stop() {
 	k.stopped = true
 	if k.timer != nil {
@@ -79,12 +99,11 @@ func (l *link) checkPeer() {
 	if k.stopped || !l.usable() {
 		return
 	}
-	limit := max(k.period, minAnswer)
-	switch {
-	case !k.probing.IsZero() && time.Since(k.probing) >= limit:
-		l.fail(fmt.Errorf("keepalive: the peer has not acknowledged a probe within %v: %w", limit, syscall.ETIMEDOUT))
+	if err := k.overdue(); err != nil {
+		l.fail(err)
 		return
-	case k.probing.IsZero() && (!k.active || k.first) && !l.mute && l.ctrlFree > 0:
+	}
+	if k.probing.IsZero() && (!k.active || k.first) && !l.mute && l.ctrlFree > 0 {
 		k.first = false
 		k.probing = time.Now()
 		l.ctrlFree--

@@ -31,8 +31,8 @@ const extraRecvs = 8
 
 // link is the protocol of one connection. It implements streamconn.Protocol.
 //
-// It has no goroutine. The goroutine that polls the CQ calls handle, which posts the receives again and sends
-// the data that had to wait. That goroutine is a waiting Read or Write, or one of package inflight.
+// The goroutine that polls the CQ calls handle, which posts the receives again and sends the data that had to
+// wait. That goroutine is a waiting Read or Write, or the one of package inflight, which each CQ has.
 type link struct {
 	stream *streamconn.Conn
 	opts   Options

@@ -8,6 +8,7 @@ import (
 	"io"
 	"math"
 	"net"
+	"slices"
 	"sync"
 	"syscall"
 
@@ -51,6 +52,12 @@ func (m *mappings) init(list []byte) {
 func (m *mappings) arrived(index int) {
 	b := m.list[index*mapLen:][:mapLen]
 	m.theirs[index] = mapEntry{index: index, offset: binary.NativeEndian.Uint64(b), mem: sgeFrom(b[8:], binary.NativeEndian)}
+}
+
+// remove ends a mapping of this side. An entry in the queue is not sent, because its memory is freed.
+func (m *mappings) remove(index int) {
+	m.ours[index] = false
+	m.queue = slices.DeleteFunc(m.queue, func(e mapEntry) bool { return e.index == index })
 }
 
 // find returns the rest of the peer's mapping that contains an offset.
@@ -149,12 +156,12 @@ func (l *link) postMaps() bool {
 func (m *Mapping) Bytes() []byte { return m.mr.Bytes() }
 
 // Close ends the mapping and frees its memory (riounmap(3)). The peer is not informed. If it writes to
-// the mapping later, its device ends the connection. The memory exists until Close, even if the
-// connection is closed before.
+// the mapping later, its device ends the connection. An announcement that was not sent yet is dropped.
+// The memory exists until Close, even if the connection is closed before.
 func (m *Mapping) Close() error {
 	m.once.Do(func() {
 		m.l.mu.Lock()
-		m.l.maps.ours[m.index] = false
+		m.l.maps.remove(m.index)
 		m.l.mu.Unlock()
 	})
 	return m.mr.Close()
@@ -172,9 +179,10 @@ func (c *Conn) WriteAt(b []byte, offset int64) (int, error) {
 	l := c.l
 	at := uint64(offset)
 	space := func() ([]byte, error) { return l.directSpace(at) }
-	commit := func(n int) {
-		l.directCommit(at, n)
+	commit := func(n int) error {
+		err := l.directCommit(at, n)
 		at += uint64(n)
+		return err
 	}
 	return streamconn.WriteWith(l.stream, b, space, commit)
 }
@@ -184,13 +192,8 @@ func (l *link) directSpace(offset uint64) ([]byte, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	m := &l.maps
-	switch {
-	case l.send.fin != finNone:
-		return nil, syscall.EPIPE
-	case l.err != nil:
-		return nil, l.err
-	case l.peerGone:
-		return nil, syscall.ECONNRESET
+	if err := l.writable(); err != nil {
+		return nil, err
 	}
 	to, ok := m.find(offset)
 	if !ok {
@@ -215,21 +218,26 @@ func (l *link) directSpace(offset uint64) ([]byte, error) {
 	return m.staging.Bytes()[at : at+n], nil
 }
 
-// directCommit sends the first n bytes of the last directSpace.
-func (l *link) directCommit(offset uint64, n int) {
+// directCommit sends the first n bytes of the last directSpace. If it fails, it has sent none of them.
+func (l *link) directCommit(offset uint64, n int) error {
 	l.mu.Lock()
 	defer l.unlock()
 	m := &l.maps
+	if err := l.writable(); err != nil {
+		l.send.slots++ // the bytes before the end of the stream may need it
+		return err
+	}
 	to, ok := m.find(offset)
 	switch {
 	case !l.usable():
-		return
+		return nil // the cause of the failure is not yet known
 	case !ok || to.length < uint32(n):
 		l.fail(errNotMapped) // the peer has replaced the entry in between
-		return
+		return errNotMapped
 	}
 	at := int(m.posted % uint64(m.staging.Len()))
 	m.posted += uint64(n)
 	l.prepareWrite(kindDirect|uint64(n), m.staging, at, n, to.addr, to.key)
 	l.postPrepared(1)
+	return nil
 }

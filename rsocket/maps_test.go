@@ -92,3 +92,43 @@ func TestMapEntry(t *testing.T) {
 		}
 	}
 }
+
+// TestCloseQueuedMap closes a mapping while its announcement waits for a credit. The peer gets the announcement
+// of the next mapping in its place.
+func TestCloseQueuedMap(t *testing.T) {
+	k := streamconntest.RXE(t)
+	ln := listen(t, k, rsocket.Options{})
+	p := dialRawData(t, k, 2, func(data []byte) {
+		data[7] = 2                             // mappings
+		binary.BigEndian.PutUint16(data[2:], 1) // credits
+	})
+	c := accept(t, ln)
+	p.recv() // credits
+	addMap := func(offset int64) *rsocket.Mapping {
+		m, err := c.Map(100, offset)
+		if err != nil {
+			t.Fatalf("Map: %v", err)
+		}
+		t.Cleanup(func() { m.Close() })
+		return m
+	}
+	addMap(1)
+	closed := addMap(2)
+	if err := closed.Close(); err != nil {
+		t.Errorf("Mapping.Close: %v", err)
+	}
+	addMap(3)
+	p.send(4<<29|100, 0, 0, nil) // credits
+	for i, offset := range []uint64{1, 3} {
+		if got, want := p.recv(), uint32(6<<29|i); got != want {
+			t.Errorf("message = %#x, want %#x", got, want)
+		}
+		if got := binary.LittleEndian.Uint64(p.mem.Bytes()[32+24*i:]); got != offset {
+			t.Errorf("offset = %d, want %d", got, offset)
+		}
+	}
+	c.Write([]byte("x"))
+	if got := p.recv(); got != 1 {
+		t.Errorf("message after the announcements = %#x, want 0x1", got)
+	}
+}

@@ -104,19 +104,28 @@ func (s *sender) advance(n, slots int) (addr uint64, key uint32) {
 	return addr, key
 }
 
+// writable returns the error of a write, nil if data can be sent.
+func (l *link) writable() error {
+	switch {
+	case l.send.fin != finNone:
+		return syscall.EPIPE
+	case l.err != nil:
+		return l.err
+	case l.peerGone:
+		return syscall.ECONNRESET
+	}
+	return nil
+}
+
 // Space implements streamconn.Protocol.
 func (l *link) Space() ([]byte, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	s := &l.send
-	switch {
-	case s.fin != finNone:
-		return nil, syscall.EPIPE
-	case l.err != nil:
-		return nil, l.err
-	case l.peerGone:
-		return nil, syscall.ECONNRESET
-	case s.free() < min(lowWater, int(s.size)):
+	if err := l.writable(); err != nil {
+		return nil, err
+	}
+	if s.free() < min(lowWater, int(s.size)) {
 		return nil, nil
 	}
 	at := s.committed % s.size
@@ -124,16 +133,29 @@ func (l *link) Space() ([]byte, error) {
 }
 
 // Commit implements streamconn.Protocol.
-func (l *link) Commit(n int) {
-	l.mu.Lock()
-	if l.send.fin == finNone {
-		l.send.committed += uint64(n)
-		l.flush()
+func (l *link) Commit(n int) error {
+	if err := l.commit(n); err != nil {
+		return err
 	}
-	l.unlock()
 	if n >= pollBytes {
 		_ = l.reads.Poll() // an error shows in the next wait
 	}
+	return nil
+}
+
+// commit is Commit without polling.
+func (l *link) commit(n int) error {
+	l.mu.Lock()
+	defer l.unlock()
+	if n == 0 {
+		return nil
+	}
+	if err := l.writable(); err != nil {
+		return err
+	}
+	l.send.committed += uint64(n)
+	l.flush()
+	return nil
 }
 
 // pollBytes is the number of bytes after which a writer polls. They take longer than a poll.

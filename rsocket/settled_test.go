@@ -3,10 +3,12 @@
 package rsocket
 
 import (
+	"errors"
 	"io"
 	"net"
 	"syscall"
 	"testing"
+	"time"
 
 	"purerdma/internal/streamconn"
 	"purerdma/verbs"
@@ -65,5 +67,15 @@ func TestLateCompletions(t *testing.T) {
 	l.handle([]verbs.WC{{ID: kindRecv, ByteLen: messageLen}}, nil)
 	if _, err := l.View(); err != net.ErrClosed {
 		t.Errorf("View() = %v, want %v", err, net.ErrClosed)
+	}
+}
+
+// TestProbeTimeout checks the error of a connection whose peer does not acknowledge a probe.
+func TestProbeTimeout(t *testing.T) {
+	k := keepalive{period: time.Second, probing: time.Now().Add(-minAnswer)}
+	err := k.overdue()
+	oe := net.OpError{Op: "read", Err: err}
+	if !oe.Timeout() || !errors.Is(err, syscall.ETIMEDOUT) {
+		t.Errorf("overdue() = %v, want a timeout with %v", err, syscall.ETIMEDOUT)
 	}
 }

@@ -27,7 +27,8 @@ type stream = streamconn.Conn
 //
 // Peek waits for received bytes and returns the contiguous part of them, without a copy and without
 // consuming it. The bytes stay valid until the next Read, Discard, WriteTo, CloseRead or Close. Discard
-// consumes n bytes, and waits for them. WriteBuf writes without a copy.
+// consumes n bytes, and waits for them. WriteBuf writes without a copy. ReadFrom reads into memory for one
+// frame, which the connection holds also while ReadFrom waits for its source.
 //
 // By default Close waits as long as the peer continues to take written bytes. It returns after a second
 // without progress, and a goroutine continues to send the rest until a minute has passed without

@@ -8,7 +8,9 @@ import (
 	"io"
 	"syscall"
 	"testing"
+	"time"
 
+	"purerdma/cm"
 	"purerdma/cm/cmtest"
 	"purerdma/internal/streamconn/streamconntest"
 	"purerdma/stream"
@@ -64,13 +66,71 @@ func TestPollsWhileWaiting(t *testing.T) {
 	onPairs(t, ends{}, streamconntest.PollsWhileWaiting)
 }
 
-func TestHalfClose(t *testing.T)   { onPairs(t, ends{}, streamconntest.HalfClose) }
+func TestHalfClose(t *testing.T) { onPairs(t, ends{}, streamconntest.HalfClose) }
+func TestCloseWriteDuringReadFrom(t *testing.T) {
+	onPairs(t, ends{}, streamconntest.CloseWriteDuringReadFrom)
+}
+func TestCloseDuringReadFrom(t *testing.T) {
+	onPairs(t, ends{}, streamconntest.CloseDuringReadFrom)
+}
 func TestCloseRead(t *testing.T)   { onPairs(t, ends{}, streamconntest.CloseRead) }
 func TestClosedPeer(t *testing.T)  { onPairs(t, ends{}, streamconntest.ClosedPeer) }
 func TestAbortedPeer(t *testing.T) { onPairs(t, ends{}, streamconntest.AbortedPeer) }
 func TestErrors(t *testing.T)      { onPairs(t, ends{}, streamconntest.Errors) }
 func TestLinger(t *testing.T) {
 	onPairs(t, ends{dial: stream.Options{SendBuffer: streamconntest.LingerBuffer}}, streamconntest.Linger)
+}
+
+func TestLingerInBackground(t *testing.T) {
+	c, s := pair(t, streamconntest.RXE(t), ends{dial: stream.Options{SendBuffer: streamconntest.LingerBuffer}})
+	streamconntest.LingerInBackground(t, c, s)
+}
+
+func TestSmallWrites(t *testing.T) {
+	k, devices := streamconntest.StoppableMLX5(t)
+	c, s := pair(t, k, ends{})
+	streamconntest.SmallWrites(t, c, s, c.QP(), devices)
+}
+
+// TestKeepAlive checks the keepalive of either side.
+func TestKeepAlive(t *testing.T) {
+	const soon, never = 10 * time.Millisecond, -1
+	for _, periods := range [][2]time.Duration{{soon, never}, {never, soon}} {
+		k := streamconntest.RXE(t)
+		lc := stream.ListenConfig{CM: cm.ListenConfig{Host: k.Host(), KeepAlive: periods[0]}}
+		ln, err := lc.Listen(t.Context(), "tcp", server)
+		if err != nil {
+			t.Fatalf("Listen: %v", err)
+		}
+		defer ln.Close()
+		d := stream.Dialer{CM: cm.Dialer{Host: k.Host(), KeepAlive: periods[1]}}
+		c := connect(t, &d, ln.Addr().String())
+		if s := accept(t, ln); periods[0] == soon {
+			c = s
+		}
+		streamconntest.KeepAlive(t, c, func() bool { return k.Unplug("rxe1") })
+	}
+}
+
+func TestSilentPeer(t *testing.T) {
+	k := streamconntest.RXE(t)
+	c, _ := pair(t, k, ends{})
+	streamconntest.SilentPeer(t, c, func() bool { return k.Unplug("rxe0") })
+}
+
+// TestWrap transfers data while the counts of credits wrap around.
+func TestWrap(t *testing.T) {
+	onSizes(t, func(t *testing.T, client, server streamconntest.Conn) {
+		c, s := client.(*stream.Conn), server.(*stream.Conn)
+		settle(t, c, s)
+		stream.NearWrap(c, s)
+		streamconntest.Transfer(t, c, s, 256<<10)
+		for _, x := range []*stream.Conn{c, s} {
+			if n := x.Sent(); n > 1<<31 {
+				t.Errorf("Sent() = %d, want a small number after the wrap", n)
+			}
+		}
+	})
 }
 
 func TestAllocations(t *testing.T) {

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"time"
 
 	"purerdma/cm"
 	"purerdma/internal/streamconn"
@@ -20,8 +21,10 @@ type Dialer struct {
 	// and the PrivateData of its Param, are not used.
 	CM cm.Dialer
 	// Fallback connects over TCP to the same host and port if connecting over RDMA fails, unless the
-	// context has ended. The connection is then a *TCPConn, which has the error of RDMA. If both fail,
-	// DialContext returns both errors. nil means that DialContext fails without RDMA.
+	// context has ended. The connection is then a *TCPConn, which has the error of RDMA. If the context has a
+	// deadline, RDMA gets half of the time until then, so that a peer without an answer leaves time for TCP. If
+	// both fail, the error of DialContext wraps both causes, and its Timeout method reports a timeout of TCP.
+	// nil means that DialContext fails without RDMA.
 	Fallback *net.Dialer
 }
 
@@ -35,24 +38,58 @@ func Dial(ctx context.Context, network, address string) (net.Conn, error) {
 // connecting only. The error is a *net.OpError with the cause that cm.Dialer.Dial returns. If the
 // peer is no Listener of this package, the cause is a *cm.RejectError or wraps syscall.EPROTO.
 func (d *Dialer) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
-	conn, err := d.dial(ctx, network, address)
+	if d.Fallback == nil {
+		conn, err := d.dial(ctx, network, address)
+		if err != nil {
+			return nil, streamconn.OpError("dial", err)
+		}
+		return conn, nil
+	}
+	half, cancel := halfTime(ctx)
+	conn, err := d.dial(half, network, address)
+	cancel()
 	if err == nil {
 		return conn, nil
 	}
-	err = streamconn.OpError("dial", err)
-	if d.Fallback == nil || ctx.Err() != nil {
-		return nil, err
+	oe := streamconn.OpError("dial", err)
+	if ctx.Err() != nil {
+		return nil, oe
 	}
-	tcp, tcpErr := d.Fallback.DialContext(ctx, network, address)
-	if tcpErr != nil {
-		return nil, errors.Join(err, tcpErr)
+	tcp, err := d.Fallback.DialContext(ctx, network, address)
+	if err != nil {
+		oe.Err = &fallbackError{rdma: oe.Err, tcp: err}
+		return nil, oe
 	}
-	return &TCPConn{Conn: tcp, Cause: err}, nil
+	return &TCPConn{TCPConn: tcp.(*net.TCPConn), Cause: oe}, nil
 }
 
-// TCPConn is a connection over TCP, because connecting over RDMA has failed: see Dialer.Fallback.
+// halfTime returns a context that ends after half of the time that ctx leaves.
+func halfTime(ctx context.Context) (context.Context, context.CancelFunc) {
+	end, ok := ctx.Deadline()
+	if !ok {
+		return ctx, func() {}
+	}
+	return context.WithTimeout(ctx, time.Until(end)/2)
+}
+
+// fallbackError is the cause of a dial that has failed over RDMA and over TCP.
+type fallbackError struct{ rdma, tcp error }
+
+func (e *fallbackError) Error() string { return e.rdma.Error() + "; over TCP: " + e.tcp.Error() }
+
+// Unwrap returns both errors.
+func (e *fallbackError) Unwrap() []error { return []error{e.rdma, e.tcp} }
+
+// Timeout reports whether TCP, which was tried last, has reached a deadline.
+func (e *fallbackError) Timeout() bool {
+	t, ok := errors.AsType[net.Error](e.tcp)
+	return ok && t.Timeout()
+}
+
+// TCPConn is a connection over TCP, because connecting over RDMA has failed: see Dialer.Fallback. It has all
+// methods of the net.TCPConn.
 type TCPConn struct {
-	net.Conn
+	*net.TCPConn
 	// Cause is the error of connecting over RDMA.
 	Cause error
 }

@@ -14,13 +14,22 @@ import (
 )
 
 // TestFailedHandshakes makes handshakes of a listener fail by errors of its own process.
-func TestFailedHandshakes(t *testing.T) {
-	streamconntest.Handshakes(t, func(config cm.ListenConfig) (streamconntest.Listener, error) {
+func TestFailedHandshakes(t *testing.T) { streamconntest.Handshakes(t, listenCM(t), dialCM) }
+
+// TestCrossings disturbs the life of a connection at each point.
+func TestCrossings(t *testing.T) { streamconntest.Crossings(t, listenCM(t), dialCM) }
+
+// listenCM returns a function that listens with options of the connection manager.
+func listenCM(t *testing.T) func(cm.ListenConfig) (streamconntest.Listener, error) {
+	return func(config cm.ListenConfig) (streamconntest.Listener, error) {
 		ln, err := (&stream.ListenConfig{CM: config}).Listen(t.Context(), "tcp", "10.0.0.1:0")
 		return netListener{ln}, err
-	}, func(ctx context.Context, d cm.Dialer, to string) (io.Closer, error) {
-		return (&stream.Dialer{CM: d}).DialContext(ctx, "tcp", to)
-	})
+	}
+}
+
+// dialCM dials with options of the connection manager.
+func dialCM(ctx context.Context, d cm.Dialer, to string) (io.Closer, error) {
+	return (&stream.Dialer{CM: d}).DialContext(ctx, "tcp", to)
 }
 
 // netListener is a net.Listener whose Accept has a context.

@@ -5,7 +5,6 @@ package stream_test
 import (
 	"errors"
 	"io"
-	"math/rand/v2"
 	"net"
 	"strings"
 	"syscall"
@@ -13,10 +12,8 @@ import (
 	"time"
 
 	"purerdma/cm"
-	"purerdma/cm/cmtest"
 	"purerdma/internal/streamconn/streamconntest"
 	"purerdma/stream"
-	"purerdma/uverbs/uverbstest"
 )
 
 // TestHelloRefused connects with wrong hellos.
@@ -53,6 +50,26 @@ func TestNoHelloInAcceptance(t *testing.T) {
 	_, err := d.DialContext(streamconntest.Deadline(t), "tcp", to)
 	if !errors.Is(err, syscall.EPROTO) {
 		t.Errorf("DialContext = %v, want %v", err, syscall.EPROTO)
+	}
+}
+
+// TestBadHelloInAcceptance connects to listeners whose hello is wrong.
+func TestBadHelloInAcceptance(t *testing.T) {
+	k := streamconntest.RXE(t)
+	for name, change := range map[string]func([]byte){
+		"version":     func(b []byte) { b[4]++ },
+		"slots of":    func(b []byte) { b[8] = 0xff },
+		"credits":     func(b []byte) { b[12] = 0xff },
+		"2 credits":   func(b []byte) { b[15] = stream.BaseWindow - 1 },
+		"slots of 16": func(b []byte) { b[10], b[11] = 0, 16 },
+	} {
+		b := stream.Hello(0, 4096, 8)
+		change(b)
+		d := stream.Dialer{CM: cm.Dialer{Host: k.Host()}}
+		_, err := d.DialContext(streamconntest.Deadline(t), "tcp", streamconntest.AnswerRaw(t, k, b))
+		if _, ok := err.(*net.OpError); !ok || !errors.Is(err, syscall.EPROTO) || !strings.Contains(err.Error(), name) {
+			t.Errorf("DialContext = %v, want a *net.OpError with %v and %q", err, syscall.EPROTO, name)
+		}
 	}
 }
 
@@ -154,64 +171,4 @@ func TestOverrun(t *testing.T) {
 		raw.Close()
 		pingPong(t, honest)
 	}
-}
-
-// FuzzPeer sends frames from the fuzzing input to an echo server.
-func FuzzPeer(f *testing.F) {
-	k := cmtest.New(uverbstest.New("rxe0", "rxe1"))
-	lc := stream.ListenConfig{CM: cm.ListenConfig{Host: k.Host()}}
-	ln, err := lc.Listen(f.Context(), "tcp", server)
-	if err != nil {
-		f.Fatalf("lc.Listen: %v", err)
-	}
-	defer ln.Close()
-	f.Add([]byte{8, 1, 4, 0, 3, 2, 0, 1, 1, 0})
-	rng := rand.New(rand.NewPCG(1, 2))
-	for range 20 {
-		b := make([]byte, 60)
-		for i := range b {
-			b[i] = byte(rng.IntN(6))
-		}
-		f.Add(b)
-	}
-	f.Fuzz(func(t *testing.T, script []byte) {
-		raw, err := streamconntest.DialRaw(t, k, ln.Addr().String(), stream.Hello(script0(script)&1, 256, 3+int(script0(script)>>4)))
-		if err != nil {
-			t.Fatalf("streamconntest.DialRaw: %v", err)
-		}
-		victim := accept(t, ln)
-		served := make(chan struct{})
-		go func() {
-			defer close(served)
-			victim.SetDeadline(time.Now().Add(streamconntest.Limit))
-			_, err := io.Copy(victim, streamconntest.OnlyReader(victim))
-			if errors.Is(err, net.ErrClosed) || err != nil && err.(net.Error).Timeout() {
-				t.Errorf("Copy = %v, want the end of the peer", err)
-			}
-		}()
-		sent, granted := uint32(0), uint32(3+script0(script)>>4)
-		for len(script) >= 5 {
-			c := script[:5]
-			script = script[5:]
-			sent += uint32(c[1])
-			granted += uint32(int8(c[2]))
-			b := stream.Frame(c[0], sent, granted, make([]byte, c[3]))
-			if c[4] > 200 {
-				b[int(c[4])%len(b)] ^= c[4]
-			}
-			if streamconntest.SendRaw(t, raw, b) != nil {
-				break
-			}
-		}
-		raw.Close()
-		<-served
-		streamconntest.Abort(victim)
-	})
-}
-
-func script0(b []byte) byte {
-	if len(b) == 0 {
-		return 0
-	}
-	return b[0]
 }

@@ -31,8 +31,8 @@ type link struct {
 	pool   *pool.Pool
 	reads  *inflight.Signal // of the waiting reader
 
-	// srq and budget are nil if the connection has receives of its own.
-	srq    *verbs.SRQ
+	// qp and budget are nil if the connection has receives of its own.
+	qp     *verbs.QP
 	budget *budget
 	waits  bool // in budget.waiting. Guarded by budget.mu
 
@@ -48,6 +48,9 @@ type link struct {
 	err error
 	// broken is set after the first failure. err may be set later, because finding the cause can wait.
 	broken bool
+	// explaining is set after a failed send that names its cause, until err is set. The flush of the receives, which
+	// follows it, names none.
+	explaining bool
 	// freed is set when the memory of the connection has been freed.
 	freed bool
 	stats stats
@@ -75,8 +78,8 @@ func newLink(ctx context.Context, p cm.PendingConn, opts Options) (*link, error)
 	if err != nil {
 		return nil, errors.Join(err, opts.Shared.leave())
 	}
-	l.srq = qp.SRQ()
-	l.budget = opts.Shared.budgetOf(l.srq)
+	l.qp = qp
+	l.budget = opts.Shared.budgetOf(qp.SRQ())
 	l.recv.window = l.budget.base(ctx, opts.Window)
 	if l.recv.window == 0 {
 		return nil, errors.Join(errNoCredits, l.leaveShared())
@@ -84,13 +87,32 @@ func newLink(ctx context.Context, p cm.PendingConn, opts Options) (*link, error)
 	return l, nil
 }
 
-// leaveShared returns the credits of a connection whose QP was closed.
+// leaveShared ends the use of the Shared after the connection was closed. Close may continue in the background or
+// have failed. If the QP can still take receives, the connection keeps its credits as long as the QP exists.
 func (l *link) leaveShared() error {
 	if l.budget == nil {
 		return nil
 	}
-	l.opts.Shared.leaveBudget(l.srq, l.budget, l.recv.window)
+	credits := l.recv.window
+	leave := func() { l.opts.Shared.leaveBudget(l.qp.SRQ(), l.budget, credits) }
+	if gone := l.qp.Done(); closed(gone) || l.qp.State() == verbs.QPErr {
+		leave()
+	} else {
+		go func() {
+			<-gone
+			leave()
+		}()
+	}
 	return l.opts.Shared.leave()
+}
+
+func closed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
 }
 
 // hello returns the private data for the peer.
@@ -179,9 +201,12 @@ func (l *link) lost(err error) {
 		return
 	}
 	l.broken = true
+	wc, ok := errors.AsType[*verbs.WCError](err)
+	l.explaining = ok && wc.Status != verbs.WCWRFlushErr
 	go func() {
 		err := streamconn.Cause(l.conn.Explain(err)) // which may wait
 		l.mu.Lock()
+		l.explaining = false
 		l.fail(err)
 		l.unlock()
 		l.disconnect()

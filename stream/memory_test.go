@@ -7,9 +7,11 @@ import (
 	"io"
 	"net"
 	"os"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
+	"testing/iotest"
 	"time"
 
 	"purerdma/cm"
@@ -74,6 +76,52 @@ func TestNoMemory(t *testing.T) {
 			t.Fatalf("DialContext() with free memory = %v", err)
 		}
 	}
+}
+
+// TestReadFromMemory checks that ReadFrom holds memory only until it returns. While it waits for its source,
+// it has memory for one frame.
+func TestReadFromMemory(t *testing.T) {
+	streamconntest.OnMachines(t, func(t *testing.T, k *cmtest.Kernel) {
+		c, s := pair(t, k, ends{})
+		unused := c.Pool().Stats().InUse
+		for name, r := range map[string]io.Reader{
+			"no bytes":  strings.NewReader(""),
+			"an error":  iotest.ErrReader(syscall.EIO),
+			"some data": strings.NewReader("data"),
+		} {
+			n, err := c.ReadFrom(&memoryReader{r, t, c, unused})
+			if err != nil && err != syscall.EIO {
+				t.Errorf("ReadFrom() of %s = %d, %v, want no error or %v", name, n, err, syscall.EIO)
+			}
+			if _, err := s.Discard(int(n)); err != nil {
+				t.Errorf("Discard(%d) = %v", n, err)
+			}
+			if n == 0 && c.Pool().Stats().InUse != unused {
+				t.Fatalf("InUse = %d after ReadFrom of %s, want %d", c.Pool().Stats().InUse, name, unused)
+			}
+			for end := time.Now().Add(streamconntest.Limit); c.Pool().Stats().InUse != unused; time.Sleep(time.Millisecond) {
+				if time.Now().After(end) {
+					t.Fatalf("InUse = %d after ReadFrom of %s, want %d", c.Pool().Stats().InUse, name, unused)
+				}
+			}
+		}
+	})
+}
+
+// memoryReader checks the memory of a connection in each Read.
+type memoryReader struct {
+	io.Reader
+	t      *testing.T
+	c      *stream.Conn
+	unused int
+}
+
+func (r *memoryReader) Read(b []byte) (int, error) {
+	const frame = 16 << 10
+	if got := r.c.Pool().Stats().InUse; got != r.unused+frame {
+		r.t.Errorf("InUse = %d during ReadFrom, want %d and a frame of %d", got, r.unused, frame)
+	}
+	return r.Reader.Read(b)
 }
 
 // fill writes to a new connection, and returns when it waits for memory of the Shared. The channel gets the

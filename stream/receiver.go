@@ -59,7 +59,9 @@ func (l *link) handle(m *inflight.Message, err error) {
 	defer l.unlock()
 	if err != nil {
 		l.recv.ended = true
-		l.fail(err)
+		if !l.explaining {
+			l.fail(err)
+		}
 		return
 	}
 	if l.recv.ended {

@@ -230,8 +230,16 @@ func (l *link) recycle(o *outgoing) {
 	o.next, s.outgoing = s.outgoing, o
 	if s.inFlight == 0 && l.freed {
 		s.headers.Free()
-	} else if s.data == 0 && s.curFrom == s.curEnd && !s.curBusy {
-		s.dropCur() // an idle connection needs no memory
+	} else {
+		s.dropUnused()
+	}
+}
+
+// dropUnused frees cur if neither a writer nor data in flight needs it, because an idle connection needs no
+// memory.
+func (s *sender) dropUnused() {
+	if s.data == 0 && s.curFrom == s.curEnd && !s.curBusy {
+		s.dropCur()
 	}
 }
 
@@ -333,20 +341,26 @@ func (l *link) awaitMemory(c charge) {
 }
 
 // Commit implements streamconn.Protocol.
-func (l *link) Commit(n int) {
-	if l.commit(n) >= pollSends || n >= pollBytes {
+func (l *link) Commit(n int) error {
+	sends, err := l.commit(n)
+	if sends >= pollSends || n >= pollBytes {
 		l.poll()
 	}
+	return err
 }
 
 // commit is Commit without polling. It returns the number of frames with data in flight.
-func (l *link) commit(n int) int {
+func (l *link) commit(n int) (sends int, err error) {
 	l.mu.Lock()
 	defer l.unlock()
 	s := &l.send
 	s.curBusy = false
-	if l.freed {
-		return 0
+	if n > 0 {
+		err = l.writable()
+	}
+	if n == 0 || err != nil {
+		s.dropUnused()
+		return s.data, err
 	}
 	s.curEnd += n
 	s.buffered += n
@@ -355,7 +369,7 @@ func (l *link) commit(n int) int {
 		s.dropCur()
 	}
 	l.pump()
-	return s.data
+	return s.data, nil
 }
 
 // queueCur moves the data of cur to the queue. The caller holds the lock.

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"strings"
 	"sync"
 	"testing"
@@ -75,6 +74,41 @@ func TestSharedCredits(t *testing.T) {
 	})
 }
 
+// TestCreditsOfSlowClose closes a connection whose QP the kernel does not end. The connection keeps its credits
+// until the QP is closed, because its peer can still use the receives.
+func TestCreditsOfSlowClose(t *testing.T) {
+	k := streamconntest.RXE(t)
+	const depth = 48
+	s := stream.NewShared(stream.SharedConfig{Slot: 1024, Depth: depth})
+	defer s.Close()
+	ln := listen(t, k, ends{listen: stream.Options{Shared: s, Window: stream.BaseWindow}})
+	dial(t, k, stream.Options{}, ln) // its credits remain in use
+	accept(t, ln)
+	dial(t, k, stream.Options{}, ln)
+	c := accept(t, ln)
+	const without = depth - stream.BaseWindow // free credits without c
+	begun, end := make(chan struct{}), make(chan struct{})
+	var once sync.Once
+	k.OnCommand(func(cmd cmtest.Command) error {
+		if cmd.Device == "rxe0" && cmd.Name == "IB_USER_VERBS_CMD_MODIFY_QP" {
+			once.Do(func() { close(begun) })
+			<-end
+		}
+		return nil
+	})
+	streamconntest.Abort(c)
+	<-begun
+	if n := s.FreeCredits(); n != without-stream.BaseWindow {
+		t.Errorf("FreeCredits() = %d while the QP exists, want %d", n, without-stream.BaseWindow)
+	}
+	close(end)
+	for stop := time.Now().Add(streamconntest.Limit); s.FreeCredits() != without; time.Sleep(time.Millisecond) {
+		if time.Now().After(stop) {
+			t.Fatalf("FreeCredits() = %d after the QP was closed, want %d", s.FreeCredits(), without)
+		}
+	}
+}
+
 // TestNoCredits makes more connections than the shared receives allow.
 func TestNoCredits(t *testing.T) {
 	k := streamconntest.MLX5(t)
@@ -124,30 +158,6 @@ func TestQuiet(t *testing.T) {
 		}
 		last = now
 		time.Sleep(200 * time.Millisecond)
-	}
-}
-
-// TestFallback dials a port with a TCP listener and no RDMA listener.
-func TestFallback(t *testing.T) {
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatalf("net.Listen: %v", err)
-	}
-	defer ln.Close()
-	k := streamconntest.RXE(t)
-	d := stream.Dialer{CM: cm.Dialer{Host: k.Host()}}
-	if c, err := d.DialContext(streamconntest.Deadline(t), "tcp", ln.Addr().String()); err == nil {
-		t.Errorf("DialContext = %v without Fallback, want an error", c)
-	}
-	d.Fallback = &net.Dialer{}
-	c, err := d.DialContext(streamconntest.Deadline(t), "tcp", ln.Addr().String())
-	if err != nil {
-		t.Fatalf("DialContext: %v", err)
-	}
-	defer c.Close()
-	tcp, ok := c.(*stream.TCPConn)
-	if !ok || tcp.RDMA() || tcp.Cause == nil {
-		t.Errorf("DialContext = %#v, want a TCPConn with its cause", c)
 	}
 }
 

@@ -23,9 +23,10 @@ type Protocol interface {
 	Release(n int)
 	// Space returns memory for bytes to send, and nothing if there is none at the moment.
 	Space() ([]byte, error)
-	// Commit sends the first n bytes of the last Space after all earlier bytes. The protocol
-	// may send several small commits together.
-	Commit(n int)
+	// Commit ends the use of the last Space, and sends its first n bytes after all earlier bytes. The
+	// protocol may send several small commits together. After CloseWrite, Close or a failure, Commit
+	// returns an error and takes no bytes. Commit(0) does not fail.
+	Commit(n int) error
 	// CloseRead makes View return io.EOF, and discards the bytes that the peer sends.
 	CloseRead() error
 	// CloseWrite ends the outgoing stream after all committed bytes. Space fails from then on.
@@ -120,11 +121,12 @@ const (
 )
 
 // Write sends b. It returns when the protocol has copied all of b, which may then be reused. If
-// Write fails, n is the number of bytes that will still be sent.
+// Write fails, n is the number of bytes that the protocol has taken before. A concurrent CloseWrite makes
+// Write fail with syscall.EPIPE.
 func (c *Conn) Write(b []byte) (n int, err error) { return WriteWith(c, b, c.p.Space, c.p.Commit) }
 
 // WriteWith is Write with other functions than the protocol's Space and Commit.
-func WriteWith(c *Conn, b []byte, space func() ([]byte, error), commit func(n int)) (n int, err error) {
+func WriteWith(c *Conn, b []byte, space func() ([]byte, error), commit func(n int) error) (n int, err error) {
 	c.wr.mu.Lock()
 	defer c.wr.mu.Unlock()
 	if len(b) == 0 {
@@ -136,7 +138,9 @@ func WriteWith(c *Conn, b []byte, space func() ([]byte, error), commit func(n in
 			return n, c.opError("write", err)
 		}
 		m := copy(mem, b[n:min(n+chunk, len(b))])
-		commit(m)
+		if err := commit(m); err != nil {
+			return n, c.opError("write", c.wr.cause(err))
+		}
 		n += m
 	}
 	return n, nil
@@ -201,7 +205,8 @@ func (c *Conn) WriteTo(w io.Writer) (n int64, err error) {
 
 // ReadFrom sends the bytes of r until io.EOF. r reads into the protocol's buffer, without another copy. A
 // concurrent Write waits until ReadFrom returns. The write deadline ends a wait for the peer, and does not
-// interrupt r.
+// interrupt r. CloseWrite does not interrupt r either. If r returns bytes later, ReadFrom does not count them, and
+// fails with syscall.EPIPE.
 func (c *Conn) ReadFrom(r io.Reader) (n int64, err error) {
 	c.wr.mu.Lock()
 	defer c.wr.mu.Unlock()
@@ -213,12 +218,12 @@ func (c *Conn) ReadFrom(r io.Reader) (n int64, err error) {
 		space = space[:min(len(space), maxChunk)]
 		m, err := r.Read(space)
 		if m < 0 || m > len(space) {
-			return n, errInvalidRead
+			m, err = 0, errInvalidRead
 		}
-		if m > 0 {
-			c.p.Commit(m)
-			n += int64(m)
+		if err := c.p.Commit(m); err != nil {
+			return n, c.opError("write", c.wr.cause(err))
 		}
+		n += int64(m)
 		if err == io.EOF {
 			return n, nil
 		}

@@ -10,7 +10,9 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
+	"testing/iotest"
 	"time"
 )
 
@@ -60,11 +62,15 @@ func (l *loop) Space() ([]byte, error) {
 	return l.buf[l.unread:], nil
 }
 
-func (l *loop) Commit(n int) {
+func (l *loop) Commit(n int) error {
 	l.mu.Lock()
+	defer l.mu.Unlock()
+	if n > 0 && l.eof {
+		return syscall.EPIPE
+	}
 	l.unread += n
-	l.mu.Unlock()
 	WakeReader(l.conn)
+	return nil
 }
 
 func (l *loop) CloseRead() error {
@@ -303,6 +309,48 @@ func TestCloseDuringRead(t *testing.T) {
 	l.shut = true
 	if n, err := l.conn.Read(make([]byte, 1)); n != 0 || !errors.Is(err, net.ErrClosed) {
 		t.Errorf("Read() = %d, %v, want 0, %v", n, err, net.ErrClosed)
+	}
+}
+
+// earlyEnd is a Protocol whose outgoing stream is ended while Space looks for memory.
+type earlyEnd struct {
+	*loop
+	end func() error
+}
+
+func (e earlyEnd) Space() ([]byte, error) {
+	defer e.end()
+	return e.loop.Space()
+}
+
+// TestEndDuringWrite checks that bytes are not counted if CloseWrite or Close comes before their Commit.
+func TestEndDuringWrite(t *testing.T) {
+	for name, write := range map[string]func(c *Conn) (int64, error){
+		"Write": func(c *Conn) (int64, error) {
+			n, err := c.Write([]byte("x"))
+			return int64(n), err
+		},
+		"ReadFrom": func(c *Conn) (int64, error) { return c.ReadFrom(iotest.DataErrReader(strings.NewReader("x"))) },
+	} {
+		for end, want := range map[string]error{"CloseWrite": syscall.EPIPE, "Close": net.ErrClosed} {
+			l := newLoop(10)
+			e := earlyEnd{l, l.CloseWrite}
+			l.conn = New(&e)
+			if end == "Close" {
+				e.end = func() error { return errors.Join(l.CloseWrite(), l.conn.Close()) }
+			}
+			if n, err := write(l.conn); n != 0 || !errors.Is(err, want) {
+				t.Errorf("%s() during %s = %d, %v, want 0, %v", name, end, n, err, want)
+			}
+			if l.unread != 0 {
+				t.Errorf("%s() during %s: unread = %d, want 0", name, end, l.unread)
+			}
+		}
+	}
+	l := newLoop(10)
+	l.conn = New(earlyEnd{l, l.CloseWrite})
+	if n, err := l.conn.ReadFrom(strings.NewReader("")); n != 0 || err != nil {
+		t.Errorf("ReadFrom() of no bytes during CloseWrite = %d, %v, want 0, <nil>", n, err)
 	}
 }
 

@@ -76,6 +76,15 @@ func (h *half) err() error {
 	return nil
 }
 
+// cause returns the error of a call that the protocol has failed. After Close it is net.ErrClosed, and not the
+// protocol's error for a stream that has ended.
+func (h *half) cause(err error) error {
+	if h.closed.Load() {
+		return net.ErrClosed
+	}
+	return err
+}
+
 // await calls try until it returns bytes or an error, and sleeps until the next poke in between.
 // The caller holds mu.
 func (h *half) await(try func() ([]byte, error)) ([]byte, error) {
@@ -85,11 +94,11 @@ func (h *half) await(try func() ([]byte, error)) ([]byte, error) {
 			return nil, err
 		}
 		b, err := try()
-		if err != nil && h.closed.Load() {
-			return nil, net.ErrClosed // not the protocol's error for a stream that Close has ended
+		if err != nil {
+			return nil, h.cause(err)
 		}
-		if len(b) > 0 || err != nil {
-			return b, err
+		if len(b) > 0 {
+			return b, nil
 		}
 		h.sleep()
 	}

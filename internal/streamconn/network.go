@@ -19,7 +19,7 @@ func CheckNetwork(network string) error {
 }
 
 // OpError converts an error of package cm to a *net.OpError with the same addresses and cause.
-func OpError(op string, err error) error {
+func OpError(op string, err error) *net.OpError {
 	oe := &net.OpError{Op: op, Net: "rdma", Err: err}
 	if e, ok := errors.AsType[*cm.OpError](err); ok {
 		oe.Err = e.Err

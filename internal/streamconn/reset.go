@@ -9,6 +9,7 @@ import (
 	"syscall"
 
 	"purerdma/cm"
+	"purerdma/verbs"
 )
 
 // ResetError is the error of a connection that has failed. It wraps syscall.ECONNRESET and the cause.
@@ -34,6 +35,9 @@ func (e *ResetError) Unwrap() []error {
 
 // Timeout reports whether the peer has not answered in time.
 func (e *ResetError) Timeout() bool {
+	if wc, ok := errors.AsType[*verbs.WCError](e.Err); ok && wc.Status == verbs.WCRetryExcErr {
+		return true // the peer's device has not acknowledged a message
+	}
 	t, ok := errors.AsType[interface {
 		error
 		Timeout() bool

@@ -59,7 +59,7 @@ var rules = map[string]rule{
 
 	"internal/acceptor":   {ours: []string{"cm", "internal/cdev", "internal/lograte"}},
 	"internal/fifo":       {},
-	"internal/streamconn": {ours: []string{"cm", "internal/acceptor"}},
+	"internal/streamconn": {ours: []string{"cm", "internal/acceptor", "verbs"}},
 
 	// Helpers of tests.
 	"internal/longtest": {},
@@ -67,7 +67,7 @@ var rules = map[string]rule{
 	"internal/vmtest": {ours: []string{"internal/udmabuf", "rdmanl"}, xsys: true,
 		others: []string{"github.com/vishvananda/netlink", "github.com/vishvananda/netlink/nl"}},
 	"provider/providertest":                {ours: []string{"provider"}},
-	"internal/streamconn/streamconntest":   {ours: []string{"cm", "cm/cmtest", "inflight", "internal/vmtest", "test/connectx/inprocess", "uverbs", "uverbs/uverbstest", "verbs"}},
+	"internal/streamconn/streamconntest":   {ours: []string{"cm", "cm/cmtest", "inflight", "internal/longtest", "internal/vmtest", "test/connectx/inprocess", "uverbs", "uverbs/uverbstest", "verbs"}},
 	"cmd/internal/streamtest/transfertest": {ours: []string{"cm", "cm/cmtest", "cmd/internal/streamtest", "internal/streamconn/streamconntest", "rsocket"}},
 	// A kernel in memory, for the project's tests and for users' tests.
 	"internal/fakeuverbs":    {ours: []string{"abi", "internal/mem", "uverbs"}},

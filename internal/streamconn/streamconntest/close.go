@@ -9,6 +9,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -30,6 +31,65 @@ func HalfClose(t *testing.T, c, s Conn) {
 	s.Close()
 	if got, err := io.ReadAll(c); string(got) != "answer" || err != nil {
 		t.Errorf("ReadAll() = %q, %v, want %q", got, err, "answer")
+	}
+}
+
+// stepReader is a source whose reads the test answers one by one. A closed answers is the end.
+type stepReader struct {
+	asked   chan struct{} // has a token for each Read that has begun
+	answers chan string
+}
+
+func (r stepReader) Read(b []byte) (int, error) {
+	r.asked <- struct{}{}
+	answer, ok := <-r.answers
+	if !ok {
+		return 0, io.EOF
+	}
+	return copy(b, answer), nil
+}
+
+// CloseWriteDuringReadFrom calls CloseWrite while ReadFrom waits for its source. Bytes that come later are
+// refused, and the other direction continues.
+func CloseWriteDuringReadFrom(t *testing.T, c, s Conn) {
+	endDuringReadFrom(t, c, s, c.CloseWrite, syscall.EPIPE)
+	if _, err := io.WriteString(s, "answer"); err != nil {
+		t.Errorf("WriteString: %v", err)
+	}
+	if err := s.CloseWrite(); err != nil {
+		t.Errorf("CloseWrite: %v", err)
+	}
+	c.SetReadDeadline(time.Now().Add(Limit))
+	if got, err := io.ReadAll(c); string(got) != "answer" || err != nil {
+		t.Errorf("ReadAll() = %q, %v, want %q", got, err, "answer")
+	}
+}
+
+// CloseDuringReadFrom is CloseWriteDuringReadFrom with Close.
+func CloseDuringReadFrom(t *testing.T, c, s Conn) {
+	endDuringReadFrom(t, c, s, c.Close, net.ErrClosed)
+}
+
+func endDuringReadFrom(t *testing.T, c, s Conn, end func() error, want error) {
+	t.Helper()
+	r := stepReader{make(chan struct{}), make(chan string)}
+	var sender sync.WaitGroup
+	sender.Go(func() {
+		if n, err := c.ReadFrom(r); n != 6 || !errors.Is(err, want) {
+			t.Errorf("ReadFrom() = %d, %v, want 6, %v", n, err, want)
+		}
+	})
+	<-r.asked
+	r.answers <- "before"
+	<-r.asked
+	if err := end(); err != nil {
+		t.Errorf("end() = %v", err)
+	}
+	r.answers <- "after"
+	sender.Wait()
+	s.SetReadDeadline(time.Now().Add(Limit))
+	if got, err := io.ReadAll(s); string(got) != "before" || err != nil {
+		t.Errorf("ReadAll() = %q, %v, want %q", got, err, "before")
 	}
 }
 
@@ -109,6 +169,35 @@ func Errors(t *testing.T, c, _ Conn) {
 	}
 }
 
+// KeepAlive unplugs the peer of an idle connection that probes it. A waiting Read fails with a timeout that is
+// not its deadline.
+func KeepAlive(t *testing.T, c Conn, unplug func() bool) {
+	c.SetReadDeadline(time.Now().Add(Limit))
+	read := make(chan error)
+	go func() {
+		_, err := c.Read(make([]byte, 1))
+		read <- err
+	}()
+	unplug()
+	err := <-read
+	if oe, ok := err.(*net.OpError); !ok || !oe.Timeout() || errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("Read() from an unplugged peer = %v, want a *net.OpError with the timeout of a probe", err)
+	}
+}
+
+// SilentPeer writes to an unplugged peer. The write fails with a timeout that is not its deadline.
+func SilentPeer(t *testing.T, c Conn, unplug func() bool) {
+	unplug()
+	c.SetWriteDeadline(time.Now().Add(Limit))
+	var err error
+	for err == nil {
+		_, err = c.Write([]byte("x"))
+	}
+	if oe, ok := err.(*net.OpError); !ok || !oe.Timeout() || errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("Write() to an unplugged peer = %v, want a *net.OpError with a timeout", err)
+	}
+}
+
 // LingerBuffer is the size in bytes of the send buffer that Linger needs. It is more than a peer with the
 // default options receives before its program reads.
 const LingerBuffer = 1 << 20
@@ -122,5 +211,21 @@ func Linger(t *testing.T, c, _ Conn) {
 	c.SetLinger(1)
 	if err := c.Close(); !errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Errorf("Close() with undelivered bytes = %v, want %v", err, os.ErrDeadlineExceeded)
+	}
+}
+
+// LingerInBackground closes a connection whose peer does not read. The peer reads all bytes after Close has
+// returned. When the test ends, the fake kernel checks that the background goroutine has closed the connection.
+func LingerInBackground(t *testing.T, c, s Conn) {
+	c.SetWriteDeadline(time.Now().Add(Limit))
+	if n, err := c.Write(make([]byte, LingerBuffer)); err != nil {
+		t.Fatalf("Write() = %d, %v, want %d", n, err, LingerBuffer)
+	}
+	if err := c.Close(); err != nil {
+		t.Errorf("Close: %v", err)
+	}
+	s.SetReadDeadline(time.Now().Add(Limit))
+	if got, err := io.ReadAll(s); len(got) != LingerBuffer || err != nil {
+		t.Errorf("ReadAll() = %d bytes, %v, want %d", len(got), err, LingerBuffer)
 	}
 }

@@ -6,6 +6,7 @@ package streamconntest
 
 import (
 	"context"
+	"sync"
 	"testing"
 	"time"
 
@@ -28,18 +29,30 @@ func MLX5(t testing.TB) *cmtest.Kernel {
 	return kernel(t, inprocess.New(inprocess.Config{}, "mlx5_0", "mlx5_1"))
 }
 
+// StoppableMLX5 is like MLX5. The devices stop while the Locker is locked.
+func StoppableMLX5(t testing.TB) (*cmtest.Kernel, sync.Locker) {
+	t.Helper()
+	devices := inprocess.New(inprocess.Config{}, "mlx5_0", "mlx5_1")
+	return kernel(t, devices), devices.Fabric
+}
+
 func kernel(t testing.TB, devices uverbs.Kernel) *cmtest.Kernel {
 	t.Helper()
 	k := cmtest.New(devices)
 	t.Cleanup(func() {
-		for end := time.Now().Add(Limit); len(k.Left()) > 0 && time.Now().Before(end); {
-			time.Sleep(time.Millisecond)
-		}
-		if left := k.Left(); len(left) > 0 {
+		if left := left(k); len(left) > 0 {
 			t.Errorf("Left() = %q, want nothing", left)
 		}
 	})
 	return k
+}
+
+// left waits until all objects are closed, and returns the open ones.
+func left(k *cmtest.Kernel) []string {
+	for end := time.Now().Add(Limit); len(k.Left()) > 0 && time.Now().Before(end); {
+		time.Sleep(time.Millisecond)
+	}
+	return k.Left()
 }
 
 // OnMachines runs a test on fake kernels with different drivers.

@@ -41,6 +41,12 @@ func SendRaw(t testing.TB, conn *cm.Conn, b []byte) error {
 // ListenRaw accepts a connection without private data, and returns the address of the listener.
 func ListenRaw(t testing.TB, k *cmtest.Kernel) string {
 	t.Helper()
+	return AnswerRaw(t, k, nil)
+}
+
+// AnswerRaw is ListenRaw with private data in the acceptance.
+func AnswerRaw(t testing.TB, k *cmtest.Kernel, hello []byte) string {
+	t.Helper()
 	ln, err := (&cm.ListenConfig{Host: k.Host()}).Listen(t.Context(), "tcp", "10.0.0.1:0")
 	if err != nil {
 		t.Fatalf("cm.ListenConfig.Listen: %v", err)
@@ -49,7 +55,7 @@ func ListenRaw(t testing.TB, k *cmtest.Kernel) string {
 	go func() {
 		defer close(over)
 		if req, err := ln.Accept(context.Background()); err == nil {
-			if conn, err := req.Accept(context.Background(), nil, nil); err == nil {
+			if conn, err := req.Accept(context.Background(), nil, &cm.ConnParam{PrivateData: hello}); err == nil {
 				defer conn.Close()
 				conn.WaitRecv(context.Background())
 			}

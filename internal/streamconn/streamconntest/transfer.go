@@ -15,6 +15,8 @@ import (
 	"testing"
 	"testing/iotest"
 	"time"
+
+	"purerdma/verbs"
 )
 
 // Transfer sends size bytes in both directions at a time, in writes of random sizes, and compares the
@@ -151,6 +153,39 @@ func Peek(t *testing.T, c, s Conn) {
 	if n, err := s.Discard(10); n != 3 || err != io.EOF {
 		t.Errorf("Discard(10) = %d, %v, want 3, %v", n, err, io.EOF)
 	}
+}
+
+// SmallWrites writes little data in many calls while the devices do not send. The data is then sent by few requests.
+// qp is the QP of c.
+func SmallWrites(t *testing.T, c, s Conn, qp *verbs.QP, devices sync.Locker) {
+	const writes, most = 100, 10
+	before := requests(qp)
+	var want bytes.Buffer
+	devices.Lock()
+	for i := range writes {
+		b := fmt.Appendf(nil, "message %2d", i)
+		want.Write(b)
+		if _, err := c.Write(b); err != nil {
+			t.Errorf("Write: %v", err)
+		}
+	}
+	devices.Unlock()
+	s.SetReadDeadline(time.Now().Add(Limit))
+	got := make([]byte, want.Len())
+	if _, err := io.ReadFull(s, got); !bytes.Equal(got, want.Bytes()) || err != nil {
+		t.Errorf("ReadFull() = %q, %v, want %q", got, err, want.Bytes())
+	}
+	if n := requests(qp) - before; n > most {
+		t.Errorf("%d writes have posted %d requests, want at most %d", writes, n, most)
+	}
+}
+
+// requests returns the number of send requests that a QP has posted.
+func requests(qp *verbs.QP) (n uint64) {
+	for _, c := range qp.Stats().Sends {
+		n += c.Operations
+	}
+	return n
 }
 
 // Allocations checks that Write and Read allocate nothing. The fake kernel allocates in system calls, so the
