@@ -35,7 +35,7 @@ var streamFlags = map[string][]string{
 		"-I 200 -C 1 -S 64 -T b -T v", "-I 3 -C 100 -S 10000 -T b -T v", "-B 100000 -I 2 -C 1000 -S 500 -T b -T v",
 		"-I 2 -C 100 -S 5000 -T a -T v", "-I 2 -C 100 -S 5000 -T n -T v", "-I 2 -C 100 -S 5000 -T r -T v",
 		"-I 2 -C 100 -S 5000 -T s -T v", "-I 2 -C 100 -S 5000 -T s -T f -T a",
-		"-i 0 -I 20 -C 2 -S 64 -T v", "-i 256 -I 20 -C 2 -S 200 -T v", "-k 5 -I 2 -C 10 -S 1000", "-f ip -I 2 -C 10 -S 1000",
+		"-i 0 -I 20 -C 2 -S 64 -T v", "-i 32 -I 20 -C 2 -S 32 -T v", "-k 5 -I 2 -C 10 -S 1000", "-f ip -I 2 -C 10 -S 1000",
 	},
 	"riostream": {
 		"-I 20 -C 2 -S 10000 -T b -T v", "-I 2 -C 100 -S 5000 -T a -T v", "-I 2 -C 100 -S 5000 -T n -T v",
@@ -53,6 +53,9 @@ func TestStreams(t *testing.T) {
 		ours, theirs := tool(t, name)
 		for _, pair := range pairs(ours, theirs) {
 			for _, f := range flags {
+				if pair[1].Name == "C" && strings.Contains(f, "-T a") {
+					continue // rdma-core's client often ends with status 16 before its first row, also with its own server
+				}
 				t.Run(fmt.Sprintf("%s %s-%s %s", name, pair[0].Name, pair[1].Name, f), func(t *testing.T) {
 					path := paths(t)[0]
 					args := append(strings.Fields(f), "-p", newPort())

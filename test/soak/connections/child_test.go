@@ -34,15 +34,7 @@ type process struct {
 
 // died reports whether the process was killed. A nil process is this one.
 func (p *process) died() bool {
-	if p == nil {
-		return false
-	}
-	select {
-	case <-p.killed:
-		return true
-	default:
-		return false
-	}
+	return p != nil && closed(p.killed)
 }
 
 // childEnv has the number of the protocol in the environment of a child.
@@ -119,6 +111,7 @@ func (p *process) kill() {
 type peer struct {
 	s      *soak
 	number int
+	replug func() // removes the child's device and creates it again, or nil
 
 	mu sync.Mutex
 	p  *process
@@ -152,6 +145,9 @@ func (p *peer) run(started chan<- struct{}, idle <-chan struct{}) {
 		case <-time.After(time.Duration(1000+rng.IntN(4000)) * time.Millisecond):
 			process.kill()
 			p.s.stats.kills.Add(1)
+			if p.replug != nil && rng.IntN(2) == 0 {
+				p.replug()
+			}
 			continue
 		case <-p.s.ctx.Done():
 		case <-p.s.failed.Done():

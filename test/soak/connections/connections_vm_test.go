@@ -25,7 +25,8 @@ var (
 	duration = flag.Duration("soak", 10*time.Second, "for how long the traffic of each protocol runs")
 	seedFlag = flag.Uint64("seed", 0, "what random choices are made from; 0 is any")
 	lanes    = flag.Int("lanes", 8, "connections at a time, to this process and to another one each")
-	netem    = flag.String("netem", "", "arguments of tc's netem, such as \"delay 2ms 1ms loss 0.1%\", which needs rdmavm -modules sch_netem")
+	removals = flag.Bool("removals", false, "remove the device of one host at times, and create it again")
+	netem    = flag.String("netem", "", "arguments of tc's netem, such as \"delay,2ms,1ms,loss,0.1%\". A software ConnectX loses and delays messages with any arguments")
 )
 
 // The time without traffic after which a dead peer is detected.
@@ -51,7 +52,7 @@ func (s *soak) complete(kills bool) bool {
 			return false
 		}
 	}
-	return s.stats.bytes.Load() > 1<<20 && s.stats.expired.Load() > 0 && s.stats.aborted.Load() > 0 && s.stats.cancelled.Load() > 0 && (!kills || s.stats.kills.Load() > 0)
+	return s.stats.bytes.Load() > 1<<20 && s.stats.expired.Load() > 0 && s.stats.aborted.Load() > 0 && s.stats.cancelled.Load() > 0 && (!kills || s.stats.kills.Load() > 0 && (!*removals || s.stats.removals.Load() > 0))
 }
 
 // TestConnections runs connections within this process, and to a process that is killed again and again.
@@ -70,7 +71,7 @@ func TestConnections(t *testing.T) {
 			defer cancel()
 			s := newSoak(ctx, &protocols[i], seed)
 			go s.stop(cancel)
-			s.traffic(i, hosts)
+			s.traffic(t, i, hosts)
 			if err := s.err(); err != nil {
 				t.Errorf("%v\nAgain with -args '-seed %d -soak %v -lanes %d'", err, seed, *duration, *lanes)
 			}
@@ -92,7 +93,7 @@ func (s *soak) stop(cancel func()) {
 	}
 }
 
-func (s *soak) traffic(number int, hosts []vmtest.Host) {
+func (s *soak) traffic(t *testing.T, number int, hosts []vmtest.Host) {
 	ln, err := s.protocol.listen(s.ctx, listenConfig, netip.AddrPortFrom(hosts[0].IPv4, 0).String())
 	if err != nil {
 		s.fault("Listen: %w", err)
@@ -101,6 +102,9 @@ func (s *soak) traffic(number int, hosts []vmtest.Host) {
 	var serving, haunting, active sync.WaitGroup
 	serving.Go(func() { s.serve(ln, nil) })
 	other := &peer{s: s, number: number}
+	if *removals {
+		other.replug = func() { s.replug(t, hosts[1]) }
+	}
 	started, idle := make(chan struct{}), make(chan struct{})
 	haunting.Go(func() { other.run(started, idle) })
 	<-started
@@ -131,8 +135,12 @@ func disturb(t *testing.T, hosts []vmtest.Host) {
 	if *netem == "" {
 		return
 	}
+	if vmtest.Driver() == "mlx5" {
+		disturbModel(t, hosts[:2])
+		return
+	}
 	for _, h := range hosts[:2] {
-		args := append([]string{"qdisc", "replace", "dev", h.Interface, "root", "netem", "limit", "100000"}, strings.Fields(*netem)...)
+		args := append([]string{"qdisc", "replace", "dev", h.Interface, "root", "netem", "limit", "100000"}, strings.Split(*netem, ",")...)
 		if out, err := exec.Command("tc", args...).CombinedOutput(); err != nil {
 			t.Fatalf("tc %v: %v: %s", args, err, out)
 		}
@@ -142,4 +150,33 @@ func disturb(t *testing.T, hosts []vmtest.Host) {
 			}
 		})
 	}
+}
+
+// disturbModel makes the devices lose and delay messages, which do not pass through the kernel's network.
+func disturbModel(t *testing.T, hosts []vmtest.Host) {
+	stop, stopped := make(chan struct{}), make(chan struct{})
+	t.Cleanup(func() {
+		close(stop)
+		<-stopped
+	})
+	go func() {
+		defer close(stopped)
+		for i := 0; ; i++ {
+			select {
+			case <-stop:
+				return
+			case <-time.After(50 * time.Millisecond):
+			}
+			fault := []any{"lose", 1}
+			if i%4 > 0 {
+				fault = []any{"delay", 20, 2000}
+			}
+			for _, h := range hosts {
+				if err := h.TryFault(fault...); err != nil {
+					t.Errorf("TryFault(%v) = %v", fault, err)
+					return
+				}
+			}
+		}
+	}()
 }

@@ -15,5 +15,5 @@
 // connection ends.
 //
 // TestConnections takes a minute, and longer with -soak. With -netem, the network of the micro-VM loses, delays and
-// reorders packets.
+// reorders packets. With -removals, a device is removed at times.
 package connections

@@ -17,15 +17,15 @@ type end struct {
 	conn  connection
 	side  int // 0 for the dialing side
 	plan  plan
-	peer  *process     // that has the other side, or nil
+	life  life
 	moved atomic.Int64 // bytes sent and received
 	gone  atomic.Bool  // this side has aborted
 	done  chan struct{}
 }
 
 // run transfers the data and closes the connection.
-func (s *soak) run(c connection, side int, p plan, peer *process) {
-	e := &end{s: s, conn: c, side: side, plan: p, peer: peer, done: make(chan struct{})}
+func (s *soak) run(c connection, side int, p plan, l life) {
+	e := &end{s: s, conn: c, side: side, plan: p, life: l, done: make(chan struct{})}
 	var watching sync.WaitGroup
 	watching.Go(e.watch)
 	c.transfer(e)
@@ -39,7 +39,7 @@ func (s *soak) run(c connection, side int, p plan, peer *process) {
 
 // mayFail reports whether the connection may end before everything has arrived.
 func (e *end) mayFail() bool {
-	return e.gone.Load() || e.plan.ending == aborts || e.peer.died() || e.s.failed.Err() != nil
+	return e.gone.Load() || e.plan.ending == aborts || e.life.over() || e.s.failed.Err() != nil
 }
 
 func (e *end) fault(format string, args ...any) {

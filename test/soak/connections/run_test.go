@@ -29,18 +29,21 @@ type soak struct {
 	patience time.Duration
 	stats    stats
 	spoil    spoil
+
+	removed     atomic.Pointer[chan struct{}] // of lives that begin now
+	dialedLives sync.Map                      // lives of dialed connections by seed, until they are accepted
 }
 
 // stats counts events.
 type stats struct {
-	connections, bytes, expired, aborted, cancelled, kills, lost atomic.Int64
+	connections, bytes, expired, aborted, cancelled, kills, removals, lost atomic.Int64
 	// kinds counts the calls of each kind.
 	kinds [callKinds]atomic.Int64
 }
 
 func (s *stats) String() string {
-	return fmt.Sprintf("%d connections, %d MB, %d deadlines expired, %d connections aborted, %d dials cancelled, %d processes killed, %d ends lost by siw",
-		s.connections.Load(), s.bytes.Load()>>20, s.expired.Load(), s.aborted.Load(), s.cancelled.Load(), s.kills.Load(), s.lost.Load())
+	return fmt.Sprintf("%d connections, %d MB, %d deadlines expired, %d connections aborted, %d dials cancelled, %d processes killed, %d devices removed, %d ends lost by siw",
+		s.connections.Load(), s.bytes.Load()>>20, s.expired.Load(), s.aborted.Load(), s.cancelled.Load(), s.kills.Load(), s.removals.Load(), s.lost.Load())
 }
 
 // spoil contains corruptions for the test of the test. Each counter counts down the writes or messages before the
@@ -60,6 +63,8 @@ func (s *spoil) short() bool { return s.end.Load() > 0 && s.end.Add(-1) == 0 }
 func newSoak(ctx context.Context, p *protocol, seed uint64) *soak {
 	s := &soak{seed: seed, protocol: p, ctx: ctx, patience: time.Minute}
 	s.failed, s.fail = context.WithCancelCause(context.Background())
+	removed := make(chan struct{})
+	s.removed.Store(&removed)
 	return s
 }
 
@@ -103,13 +108,13 @@ func (s *soak) serve(ln listener, peer *process) {
 func (s *soak) accepted(c connection, peer *process) {
 	seed, begun, err := c.receiveSeed(s.patience)
 	if err != nil {
-		if begun && !peer.died() {
+		if begun && !s.lifeWith(peer).over() {
 			s.fault("receiving the seed: %w", err)
 		}
 		c.abort()
 		return
 	}
-	s.run(c, 1, newPlan(seed, s.protocol.bits), peer)
+	s.run(c, 1, newPlan(seed, s.protocol.bits), s.lifeOf(seed, peer))
 }
 
 // lane makes connections, one after the other.
@@ -122,15 +127,17 @@ func (s *soak) lane(number uint64, dial func(context.Context) (connection, *proc
 			cancel()
 			ctx, cancel = context.WithTimeout(context.Background(), time.Duration(rng.IntN(1<<rng.IntN(16)))*time.Microsecond)
 		}
+		l := s.lifeWith(nil)
 		c, peer, err := dial(ctx)
+		l.peer = peer
 		ended := ctx.Err() != nil
 		cancel()
 		switch {
 		case err == nil:
-			s.dialed(c, rng.Uint64(), peer)
+			s.dialed(c, rng.Uint64(), l)
 		case brief && ended:
 			s.stats.cancelled.Add(1)
-		case !peer.died():
+		case !l.over():
 			s.fault("dialing: %w", err)
 		default:
 			time.Sleep(10 * time.Millisecond)
@@ -138,15 +145,18 @@ func (s *soak) lane(number uint64, dial func(context.Context) (connection, *proc
 	}
 }
 
-func (s *soak) dialed(c connection, seed uint64, peer *process) {
+func (s *soak) dialed(c connection, seed uint64, l life) {
+	if l.peer == nil {
+		s.dialedLives.Store(seed, l)
+	}
 	if err := c.sendSeed(seed); err != nil {
-		if !peer.died() {
+		if !l.over() {
 			s.fault("sending the seed: %w", err)
 		}
 		c.abort()
 		return
 	}
-	s.run(c, 0, newPlan(seed, s.protocol.bits), peer)
+	s.run(c, 0, newPlan(seed, s.protocol.bits), l)
 }
 
 func stacks() string {
