@@ -68,11 +68,17 @@ func newSoak(ctx context.Context, p *protocol, seed uint64) *soak {
 	return s
 }
 
+// shownFaults is the number of faults that are printed. The other side of a connection may have the cause.
+const shownFaults = 10
+
 // fault reports an error. The first one ends the run.
 func (s *soak) fault(format string, args ...any) {
 	err := fmt.Errorf(format, args...)
-	if s.faults.Add(1) == 1 {
+	n := s.faults.Add(1)
+	if n <= shownFaults {
 		fmt.Fprintln(os.Stderr, "connections: fault:", err)
+	}
+	if n == 1 {
 		s.fail(fmt.Errorf("seed %d: %w", s.seed, err))
 	}
 }
