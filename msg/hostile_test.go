@@ -10,6 +10,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -59,6 +60,58 @@ func TestNoHelloInAcceptance(t *testing.T) {
 	if !errors.Is(err, syscall.EPROTO) {
 		t.Errorf("Dial() = %v, want %v", err, syscall.EPROTO)
 	}
+}
+
+// TestHelloInAcceptance connects to listeners with wrong hellos.
+func TestHelloInAcceptance(t *testing.T) {
+	k := streamconntest.RXE(t)
+	good := msg.Hello(4096, 8, 8)
+	for name, change := range map[string]func([]byte){
+		"magic":      func(b []byte) { b[0]++ },
+		"version":    func(b []byte) { b[4]++ },
+		"slot":       func(b []byte) { b[8] = 0xff },
+		"small slot": func(b []byte) { clear(b[8:12]) },
+		"window":     func(b []byte) { b[12] = 0xff },
+		"no window":  func(b []byte) { clear(b[12:14]) },
+		"calls":      func(b []byte) { b[14] = 0xff },
+		"no calls":   func(b []byte) { clear(b[14:]) },
+	} {
+		hello := append([]byte(nil), good...)
+		change(hello)
+		ln, accepted := listenRaw(t, k, hello)
+		_, err := (&msg.Dialer{CM: cm.Dialer{Host: k.Host()}}).Dial(streamconntest.Deadline(t), "tcp", ln.Addr().String())
+		if !errors.Is(err, syscall.EPROTO) {
+			t.Errorf("%s: Dial() = %v, want %v", name, err, syscall.EPROTO)
+		}
+		if conn := <-accepted; conn != nil {
+			conn.Close()
+		}
+		ln.Close()
+	}
+}
+
+// listenRaw accepts connections without package msg. hello is the private data of the acceptances. The caller takes
+// the connections, and closes them and the listener.
+func listenRaw(t testing.TB, k *cmtest.Kernel, hello []byte) (*cm.Listener, <-chan *cm.Conn) {
+	t.Helper()
+	ln, err := (&cm.ListenConfig{Host: k.Host(), Receive: &inflight.ReceiveConfig{Size: 64 << 10, Depth: 64}}).Listen(t.Context(), "tcp", server)
+	if err != nil {
+		t.Fatalf("cm.ListenConfig.Listen: %v", err)
+	}
+	accepted := make(chan *cm.Conn)
+	go func() {
+		defer close(accepted)
+		for {
+			req, err := ln.Accept(context.Background())
+			if err != nil {
+				return
+			}
+			if conn, err := req.Accept(context.Background(), nil, &cm.ConnParam{PrivateData: hello}); err == nil {
+				accepted <- conn
+			}
+		}
+	}()
+	return ln, accepted
 }
 
 // first returns a valid first frame, changed by a function.
@@ -256,12 +309,53 @@ func TestWrongParts(t *testing.T) {
 // FuzzPeer has a server answer what a peer sends in frames of its choice, and call that peer.
 func FuzzPeer(f *testing.F) {
 	k := streamconntest.RXE(f)
-	lc := msg.ListenConfig{Options: msg.Options{Slot: 512, Window: 6, Calls: 2}, CM: cm.ListenConfig{Host: k.Host()}}
-	ln, err := lc.Listen(f.Context(), "tcp", server)
-	if err != nil {
-		f.Fatalf("lc.Listen: %v", err)
-	}
-	defer ln.Close()
+	ln := listen(f, k, fuzzOptions)
+	honest := fuzzHonest(f, k)
+	fuzzSeeds(f)
+	f.Fuzz(func(t *testing.T, script []byte) {
+		raw, err := streamconntest.DialRaw(t, k, ln.Addr().String(), fuzzHello)
+		if err != nil {
+			t.Fatalf("streamconntest.DialRaw: %v", err)
+		}
+		attack(t, raw, accept(t, ln), script)
+		check(t, streamconntest.Deadline(t), honest, 1, pattern(1, 100))
+	})
+}
+
+// FuzzDialer is FuzzPeer with a peer that listens.
+func FuzzDialer(f *testing.F) {
+	k := streamconntest.RXE(f)
+	ln, accepted := listenRaw(f, k, fuzzHello)
+	f.Cleanup(func() { ln.Close() })
+	honest := fuzzHonest(f, k)
+	fuzzSeeds(f)
+	d := msg.Dialer{Options: fuzzOptions, CM: cm.Dialer{Host: k.Host()}}
+	f.Fuzz(func(t *testing.T, script []byte) {
+		victim, err := d.Dial(streamconntest.Deadline(t), "tcp", ln.Addr().String())
+		if err != nil {
+			t.Fatalf("Dial() = %v", err)
+		}
+		attack(t, <-accepted, victim, script)
+		check(t, streamconntest.Deadline(t), honest, 1, pattern(1, 100))
+	})
+}
+
+// Both sides of the connections of fuzz tests.
+var (
+	fuzzOptions = msg.Options{Slot: 512, Window: 6, Calls: 2}
+	fuzzHello   = msg.Hello(256, 3, 4)
+)
+
+// fuzzHonest returns a connection to a server that answers calls.
+func fuzzHonest(f *testing.F, k *cmtest.Kernel) *msg.Conn {
+	f.Helper()
+	c, s := pair(f, k, ends{})
+	go serve(s)
+	return c
+}
+
+// fuzzSeeds adds scripts of attack.
+func fuzzSeeds(f *testing.F) {
 	f.Add([]byte{2, 1, 0, 0, 0, 9, 0, 0, 0, 1, 1, 1, 0, 0, 3, 0, 0, 0, 3, 0, 0, 0, 0, 0, 0, 0, 0})
 	f.Add([]byte{2, 1, 0, 0, 0, 60, 9, 0x60, 2, 8, 0, 0, 0, 0, 0, 0, 0, 0x20, 7, 0, 0, 0, 0, 0, 0, 0, 0})
 	rng := rand.New(rand.NewPCG(1, 2))
@@ -272,56 +366,48 @@ func FuzzPeer(f *testing.F) {
 		}
 		f.Add(b)
 	}
-	f.Fuzz(func(t *testing.T, script []byte) {
-		raw, err := streamconntest.DialRaw(t, k, ln.Addr().String(), msg.Hello(256, 3, 4))
-		if err != nil {
-			t.Fatalf("streamconntest.DialRaw: %v", err)
+}
+
+// attack sends the frames of a script to a side that serves and makes calls, and closes both sides.
+func attack(t *testing.T, raw *cm.Conn, victim *msg.Conn, script []byte) {
+	t.Helper()
+	raw.HandleMessages(func(m *inflight.Message, err error) {
+		if err == nil {
+			m.Free()
 		}
-		raw.HandleMessages(func(m *inflight.Message, err error) {
-			if err == nil {
-				m.Free()
-			}
-		})
-		victim := accept(t, ln)
-		served := make(chan struct{})
-		go func() {
-			defer close(served)
-			serveAll(victim)
-		}()
-		called := make(chan struct{})
-		go func() {
-			defer close(called)
-			for i := 0; ; i++ {
-				if err := callInTurn(victim, i); err != nil {
-					if _, ok := errors.AsType[*msg.RemoteError](err); !ok {
-						return
-					}
+	})
+	var using sync.WaitGroup
+	using.Go(func() { serveAll(victim) })
+	using.Go(func() {
+		for i := 0; ; i++ {
+			if err := callInTurn(victim, i); err != nil {
+				if _, ok := errors.AsType[*msg.RemoteError](err); !ok {
+					return
 				}
 			}
-		}()
-		sent, granted, confirmed := uint32(0), uint32(3), uint32(0)
-		for len(script) >= 9 {
-			c := script[:9]
-			script = script[9:]
-			sent += uint32(c[1])
-			granted += uint32(int8(c[2]))
-			confirmed += uint32(c[3])
-			b := msg.Frame(c[0], sent, granted, uint32(c[4]), confirmed, uint64(c[8]>>4), make([]byte, c[5]))
-			if msg.Lending(b, c[7]>>6, uint16(c[8]&15)); c[7]&32 != 0 && c[5] >= 40 {
-				copy(b[msg.HeaderLen:], lent(uint64(c[7])<<20, uint64(c[6]))+lent(uint64(c[6])<<20, uint64(c[7])))
-			}
-			if c[6] > 200 {
-				b[int(c[6])%len(b)] ^= c[6]
-			}
-			if streamconntest.SendRaw(t, raw, b) != nil {
-				break
-			}
 		}
-		raw.Close()
-		<-served
-		<-called
-		closed(t, victim)
 	})
+	sent, granted, confirmed := uint32(0), uint32(3), uint32(0)
+	for len(script) >= 9 {
+		c := script[:9]
+		script = script[9:]
+		sent += uint32(c[1])
+		granted += uint32(int8(c[2]))
+		confirmed += uint32(c[3])
+		b := msg.Frame(c[0], sent, granted, uint32(c[4]), confirmed, uint64(c[8]>>4), make([]byte, c[5]))
+		if msg.Lending(b, c[7]>>6, uint16(c[8]&15)); c[7]&32 != 0 && c[5] >= 40 {
+			copy(b[msg.HeaderLen:], lent(uint64(c[7])<<20, uint64(c[6]))+lent(uint64(c[6])<<20, uint64(c[7])))
+		}
+		if c[6] > 200 {
+			b[int(c[6])%len(b)] ^= c[6]
+		}
+		if streamconntest.SendRaw(t, raw, b) != nil {
+			break
+		}
+	}
+	raw.Close()
+	using.Wait()
+	closed(t, victim)
 }
 
 // serveAll answers requests, with parts and with transfers of all lent memory. It ends with the
