@@ -61,29 +61,49 @@ func dialRawMaps(t *testing.T, k *cmtest.Kernel, flags, maps byte) *rawPeer {
 // dialRawData connects a raw peer with changed private data.
 func dialRawData(t *testing.T, k *cmtest.Kernel, flags byte, change func(data []byte)) *rawPeer {
 	t.Helper()
-	d := cm.Dialer{Host: k.Host(), KeepAlive: -1, QP: verbs.QPConfig{Cap: verbs.QPCap{SendWR: 1000, RecvWR: 100, SendSGE: 1, RecvSGE: 1, Inline: 64}}}
+	p, err := tryDialRaw(t, k, flags, change)
+	if err != nil {
+		t.Fatalf("Connect: %v", err)
+	}
+	return p
+}
+
+// rawQP configures the QP of a raw peer.
+var rawQP = verbs.QPConfig{Cap: verbs.QPCap{SendWR: 1000, RecvWR: 100, SendSGE: 1, RecvSGE: 1, Inline: 64}}
+
+// tryDialRaw is dialRawData, and returns the error of the connect request.
+func tryDialRaw(t *testing.T, k *cmtest.Kernel, flags byte, change func(data []byte)) (*rawPeer, error) {
+	t.Helper()
+	d := cm.Dialer{Host: k.Host(), KeepAlive: -1, QP: rawQP}
 	r, err := d.Resolve(streamconntest.Deadline(t), "tcp", server)
 	if err != nil {
 		t.Fatalf("Resolve: %v", err)
 	}
 	defer r.Close()
-	mr, err := r.Alloc(rawBuffer+2*rawHalf, verbs.LocalWrite|verbs.RemoteWrite)
+	p := newRawPeer(t, r)
+	data := rawData(p.mem, flags)
+	change(data)
+	if p.conn, err = r.Connect(streamconntest.Deadline(t), nil, &cm.ConnParam{PrivateData: data}); err != nil {
+		return nil, err
+	}
+	t.Cleanup(func() { p.conn.Close() })
+	p.peer = p.conn.PrivateData()
+	return p, nil
+}
+
+// newRawPeer makes the memory of a raw peer, and posts its receives.
+func newRawPeer(t *testing.T, c cm.PendingConn) *rawPeer {
+	t.Helper()
+	mr, err := c.Alloc(rawBuffer+2*rawHalf, verbs.LocalWrite|verbs.RemoteWrite)
 	if err != nil {
 		t.Fatalf("Alloc: %v", err)
 	}
 	for i := range 100 {
-		if err := r.PostRecv(uint64(i)); err != nil {
+		if err := c.PostRecv(uint64(i)); err != nil {
 			t.Fatalf("PostRecv: %v", err)
 		}
 	}
-	data := rawData(mr, flags)
-	change(data)
-	conn, err := r.Connect(streamconntest.Deadline(t), nil, &cm.ConnParam{PrivateData: data})
-	if err != nil {
-		t.Fatalf("Connect: %v", err)
-	}
-	t.Cleanup(func() { conn.Close() })
-	return &rawPeer{t: t, conn: conn, mem: mr, peer: conn.PrivateData()}
+	return &rawPeer{t: t, mem: mr}
 }
 
 // send sends a message, with a WRITE of data to the other side's memory if there is any.
