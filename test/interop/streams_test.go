@@ -43,8 +43,8 @@ var streamFlags = map[string][]string{
 	},
 }
 
-// TestStreams runs every pairing of rstream and riostream. Both sides verify each byte. They print the same
-// table, apart from the measurements.
+// TestStreams runs every pairing of rstream and riostream. Both sides verify each byte. Their tables differ in the
+// measurements only.
 func TestStreams(t *testing.T) {
 	for name, flags := range streamFlags {
 		if longtest.Enabled() {

@@ -31,8 +31,8 @@ func closed(c <-chan struct{}) bool {
 // lifeWith returns the life of a connection that begins now. It is over while a device is removed.
 func (s *soak) lifeWith(peer *process) life { return life{peer, *s.removed.Load()} }
 
-// lifeOf returns the life of an accepted connection with a seed. It is that of the dialing side, which may have begun
-// before a removal.
+// lifeOf returns the life of an accepted connection with a seed. The dialing side has the same life, which may have
+// begun before a removal.
 func (s *soak) lifeOf(seed uint64, peer *process) life {
 	if l, ok := s.dialedLives.LoadAndDelete(seed); ok {
 		return l.(life)
