@@ -32,11 +32,15 @@
 // A check that fails runs once more, with a recorder of the bytes that the driver and a ConnectX exchange. Its result
 // remains FAIL. The check "vectors" records a scenario of all operations. See mlx5dv.Device.Record.
 //
+// The check "kernel-answers" also runs on devices that the library does not support. It tries to create objects without the driver's own
+// parameters, and the driver may refuse that.
+//
 // The report is an archive:
 //
 //	report.json, report.txt  results, and a description of the device, the kernel and the processor
 //	log/ID.txt               the output of a check, and log/ID-again.txt of its second run
 //	ID/recording.jsonl       a recording of the near end, and ID/far.jsonl of a far end on another host
+//	kernel-answers/answers.json  responses of the kernel and its driver, in bytes
 //	kernel.txt               lines about RDMA and errors in the kernel's log since the start, if the user may read it
 //
 // Addresses are removed from the logs. With -names they stay, the logs also have all commands to the kernel

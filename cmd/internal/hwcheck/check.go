@@ -39,6 +39,8 @@ type Check struct {
 	Soak bool
 	// Destructive marks a check that disturbs other users of the device or of its network interface.
 	Destructive bool
+	// bare marks a check that uses the kernel without a provider. It also runs on devices that the library does not support.
+	bare bool
 	// needs returns the unmet precondition, or "". nil means none.
 	needs func(*trial) string
 	do    func(*trial)
@@ -51,7 +53,7 @@ const defaultLimit = 2 * time.Minute
 func All() []Check {
 	var all []Check
 	for _, group := range [][]Check{
-		recordChecks, dataChecks, listChecks, orderChecks, queueChecks, completionChecks, errorChecks, stateChecks, memoryChecks, eventChecks, lifeChecks,
+		answerChecks, recordChecks, dataChecks, listChecks, orderChecks, queueChecks, completionChecks, errorChecks, stateChecks, memoryChecks, eventChecks, lifeChecks,
 		datagramChecks, gidChecks, transportChecks, portChecks, nodeChecks, hostChecks, connectionChecks, interopChecks, perfChecks, healthChecks, soakChecks(), groupChecks, silenceChecks, faultChecks,
 	} {
 		all = append(all, group...)
@@ -115,6 +117,11 @@ func (t *trial) run(c *Check) {
 	for name, value := range c.Env {
 		t.changeEnv(name, value)
 	}
+	if c.bare {
+		t.require(c)
+		c.do(t)
+		return
+	}
 	dev, err := t.target.Host.Open(t.target.Device)
 	if missing, ok := errors.AsType[*verbs.NoProviderError](err); ok {
 		t.end(hwreport.Skip, missing.Error())
@@ -122,11 +129,7 @@ func (t *trial) run(c *Check) {
 	t.must("open the device", err)
 	t.later(func() error { return dev.Close() })
 	t.dev, t.features, t.attr = dev, dev.Features(), dev.Attr()
-	if c.needs != nil {
-		if reason := c.needs(t); reason != "" {
-			t.end(hwreport.Skip, reason)
-		}
-	}
+	t.require(c)
 	t.peer, err = t.target.connectPeer(t.ctx)
 	t.must("connect to the far end", err)
 	t.later(t.peer.close)
@@ -144,6 +147,15 @@ func (t *trial) run(c *Check) {
 	}
 	if n := t.skipped(); n > 0 {
 		t.end(hwreport.Unknown, fmt.Sprintf("the device wrote %d %s, which were skipped", n, hwreport.UnexplainedCompletions))
+	}
+}
+
+// require ends the check with SKIP if its precondition is not met.
+func (t *trial) require(c *Check) {
+	if c.needs != nil {
+		if reason := c.needs(t); reason != "" {
+			t.end(hwreport.Skip, reason)
+		}
 	}
 }
 
