@@ -30,7 +30,7 @@
 // the report has the results so far.
 //
 // A check that fails runs once more, with a recorder of the bytes that the driver and a ConnectX exchange. Its result
-// remains FAIL. The check "vectors" records a scenario of all operations. See mlx5dv.Device.Record.
+// remains FAIL. Checks that provoke errors, and some others, are always recorded. The check "vectors" records a scenario of all operations. See mlx5dv.Device.Record.
 //
 // The check "kernel-answers" also runs on devices that the library does not support. It tries to create objects without the driver's own
 // parameters, and the driver may refuse that.

@@ -41,6 +41,8 @@ type Check struct {
 	Destructive bool
 	// bare marks a check that uses the kernel without a provider. It also runs on devices that the library does not support.
 	bare bool
+	// recorded marks a check whose operations on a ConnectX are always recorded, because no model shows them.
+	recorded bool
 	// needs returns the unmet precondition, or "". nil means none.
 	needs func(*trial) string
 	do    func(*trial)
@@ -137,7 +139,7 @@ func (t *trial) run(c *Check) {
 	defer func() { t.counters = changes(before, t.portCounters()) }()
 	operations := t.operations()
 	defer func() { t.noteOperations(operations) }()
-	if t.target.Record {
+	if t.target.Record || c.recorded {
 		t.record()
 	}
 	defer t.save()

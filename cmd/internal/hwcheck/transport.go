@@ -13,7 +13,7 @@ import (
 
 // transportChecks use transports that few programs use. Both ends are on this host, even with a peer.
 var transportChecks = []Check{
-	{ID: "xrc", Local: true, Title: "messages to two shared receive queues over one connection, on this host", needs: needsXRC, do: checkXRC},
+	{ID: "xrc", recorded: true, Local: true, Title: "messages to two shared receive queues over one connection, on this host", needs: needsXRC, do: checkXRC},
 	{ID: "dc", Local: true, Title: "messages, WRITEs and READs of dynamic connections, on this host", needs: needsConnectX, do: checkDC},
 }
 
