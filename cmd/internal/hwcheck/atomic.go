@@ -155,7 +155,7 @@ func checkProcessorAtomics(t *trial) {
 func checkAtomicSides(t *trial) {
 	const each = 200
 	l := t.link(Config{})
-	own := l.loop()
+	own := t.connectedTo(l.end)
 	near := l.mr.Bytes()
 	clear(near[:8])
 	l.store(0, make([]byte, 8))
@@ -176,19 +176,4 @@ func checkAtomicSides(t *trial) {
 	if n := binary.NativeEndian.Uint64(near); n != 2*each {
 		t.fail("value after %d additions = %d", 2*each, n)
 	}
-}
-
-// loop returns an end that is connected to another end on the same device. Its QP reaches the memory of l.
-func (l *link) loop() *end {
-	t := l.t
-	a, b := &end{target: t.target, share: l.end}, &end{target: t.target, share: l.end}
-	for _, e := range []*end{a, b} {
-		t.later(e.close)
-		t.must("open an end", e.open())
-	}
-	mtu, err := a.portMTU()
-	t.must("query the port", err)
-	t.must("connect", a.join(b.own, mtu))
-	t.must("connect", b.join(a.own, mtu))
-	return a
 }

@@ -32,7 +32,7 @@ func TestDefects(t *testing.T) {
 		"lost doorbell":    {connectx.Defects{LostDoorbells: 40}, []string{"doorbells", "doorbells-plain"}},
 		"ignored fence":    {connectx.Defects{IgnoredFence: true}, []string{"fence"}},
 		"swapped counters": {connectx.Defects{SwappedCounters: true}, []string{"stream", "short-data", "send-sizes", "storm", "wide-completions", "compressed"}},
-		"late completion":  {connectx.Defects{LateCompletions: 50}, []string{"events", "moderation"}},
+		"late completion":  {connectx.Defects{LateCompletions: 50}, []string{"events", "moderation", "events-channel"}},
 		"kept counters":    {connectx.Defects{KeptCounters: true}, []string{"reset"}},
 		"short scatter":    {connectx.Defects{ShortScatter: true}, []string{"send-sizes", "scatter", "stream", "completion-data", "vectors", "data-in-completions", "xrc", "dc", "gids", "multicast"}},
 	} {
