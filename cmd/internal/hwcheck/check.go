@@ -14,7 +14,6 @@ import (
 	"fmt"
 	"os"
 	"runtime"
-	"strings"
 	"sync"
 	"time"
 
@@ -293,30 +292,4 @@ func (t *trial) knownFault(driver abi.DriverID, title string) bool {
 	}
 	t.note("known fault of the driver: %s (docs/reference/driver-faults.md)", title)
 	return true
-}
-
-// portCounters returns the device's own counters, or nil if it has none.
-func (t *trial) portCounters() map[string]uint64 {
-	c, err := t.dev.PortCounters(t.target.Port)
-	if err != nil {
-		return nil
-	}
-	return c
-}
-
-// changes returns the differences of the counters, or nil if there are none or if the counters could not be read.
-func changes(before, after map[string]uint64) map[string]int64 {
-	if before == nil {
-		return nil
-	}
-	changed := map[string]int64{}
-	for name, n := range after {
-		if d := int64(n - before[name]); d != 0 {
-			changed[strings.TrimSpace(name)] = d
-		}
-	}
-	if len(changed) == 0 {
-		return nil
-	}
-	return changed
 }
