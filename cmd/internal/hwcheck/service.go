@@ -28,6 +28,7 @@ type service struct {
 	recorded *verbs.Device // open while its operations are recorded
 	recorder *mlx5dv.Recorder
 	frames   *frameSocket
+	raw      *frameReceiver
 	silence  chan error // result of a Silence
 }
 
@@ -65,6 +66,9 @@ func (s *service) serve(conn io.ReadWriteCloser) {
 	}
 	if s.frames != nil {
 		s.frames.close()
+	}
+	if s.raw != nil {
+		s.raw.close()
 	}
 	if s.silence != nil {
 		<-s.silence // the network interface is up
