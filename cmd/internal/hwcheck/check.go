@@ -55,7 +55,7 @@ func All() []Check {
 	var all []Check
 	for _, group := range [][]Check{
 		answerChecks, recordChecks, dataChecks, listChecks, orderChecks, queueChecks, completionChecks, errorChecks, stateChecks, memoryChecks, eventChecks, lifeChecks,
-		datagramChecks, gidChecks, transportChecks, portChecks, nodeChecks, hostChecks, connectionChecks, interopChecks, perfChecks, healthChecks, soakChecks(), groupChecks, silenceChecks, faultChecks,
+		datagramChecks, gidChecks, infiniBandChecks, transportChecks, portChecks, nodeChecks, hostChecks, connectionChecks, interopChecks, perfChecks, healthChecks, soakChecks(), groupChecks, silenceChecks, faultChecks,
 	} {
 		all = append(all, group...)
 	}

@@ -40,6 +40,8 @@ type Config struct {
 	GID *GIDKind
 	// NoScatter forbids the device to put received data into completions.
 	NoScatter bool
+	// NoGlobal leaves out the GID of the peer, so that packets have LIDs only. It needs InfiniBand.
+	NoGlobal bool
 	// NoRemote makes the QP refuse READs, WRITEs and atomics of its peer.
 	NoRemote bool
 	// RetryCount and RNRRetryCount are as in cm.ConnParam. 0 means the defaults.
@@ -229,6 +231,9 @@ func (e *end) portMTU() (verbs.MTU, error) {
 
 // join connects the QP to its peer.
 func (e *end) join(remote oob.Address, mtu verbs.MTU) (err error) {
+	if e.cfg.NoGlobal {
+		remote.GID = verbs.GID{}
+	}
 	e.path.MTU, e.remote = mtu, remote
 	if e.cfg.MTU != 0 {
 		e.path.MTU = min(mtu, e.cfg.MTU)
