@@ -93,7 +93,19 @@ func checkRemoteErrors(t *trial) {
 	}
 }
 
+// noOpcode is no operation of any transport.
+const noOpcode = verbs.SendOpcode(14)
+
 func checkLocalErrors(t *trial) {
+	// The library refuses an unknown operation, so that it does not reach the device.
+	l := t.link(Config{})
+	n, err := l.qp.PostSend([]verbs.SendWR{signaled(l.write(piece{0, 8}, 0)), {Opcode: noOpcode}})
+	t.note("post with an unknown operation: %d requests, %v", n, err)
+	if n != 1 || err == nil {
+		t.fail("post with an unknown operation as the second: %d requests, %v, want 1 and an error", n, err)
+	}
+	l.succeeded("request before an unknown operation", l.sends(1))
+	l.send(l.write(piece{0, 8}, 0)) // everything else still works
 	// The specification has the first status. Drivers also report the others.
 	statuses := []verbs.WCStatus{verbs.WCLocProtErr, verbs.WCLocLenErr, verbs.WCLocQPOpErr}
 	if t.knownFault(abi.RDMA_DRIVER_RXE, "a failed request is reported as flushed") {
