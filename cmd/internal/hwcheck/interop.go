@@ -15,11 +15,14 @@ import (
 
 // interopChecks run programs of rdma-core against programs of this project, on this host.
 var interopChecks = []Check{
-	{ID: "interop", Local: true, Title: "programs of rdma-core with programs of this project, on this host", Limit: 4 * time.Minute, needs: needsPrograms, do: checkInterop},
+	{ID: "interop", Local: true, Title: "programs of rdma-core with programs of this project, on this host", Limit: 10 * time.Minute, needs: needsPrograms, do: checkInterop},
 }
 
 // programTime bounds one run of a server and a client.
-const programTime = 15 * time.Second
+const programTime = 40 * time.Second
+
+// programStart is the time after which a server listens. The C ucmatose may wait forever if only some of its connections are refused.
+const programStart = time.Second
 
 // interopProgram is a program of rdma-core.
 type interopProgram struct {
@@ -36,7 +39,7 @@ type interopProgram struct {
 
 var interopPrograms = []interopProgram{
 	{name: "rping", flags: []string{"-C", "20", "-V"}, server: []string{"-s", "-a"}, client: []string{"-c", "-a"}},
-	{name: "ucmatose", flags: []string{"-c", "10", "-C", "20", "-S", "1000"}, server: []string{"-b"}, client: []string{"-s"}},
+	{name: "ucmatose", flags: []string{"-c", "4", "-C", "20", "-S", "1000"}, server: []string{"-b"}, client: []string{"-s"}},
 	{name: "udaddy", flags: []string{"-c", "3", "-C", "20", "-S", "500"}, server: []string{"-b"}, client: []string{"-s"}, fixedPort: true},
 	// From version 52 of rdma-core on, the peers also meet over TCP.
 	{name: "cmtime", flags: []string{"-c", "20"}, server: []string{"-b"}, client: []string{"-s"}, other: "-q"},
@@ -125,7 +128,7 @@ func (t *trial) pair(p *interopProgram, server, client string) error {
 	if err != nil {
 		return err
 	}
-	_, err = runPair(ctx, append([]string{server}, s...), append([]string{client}, c...))
+	_, err = runPair(ctx, programStart, append([]string{server}, s...), append([]string{client}, c...))
 	return err
 }
 

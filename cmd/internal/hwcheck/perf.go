@@ -31,6 +31,9 @@ var perfChecks = []Check{
 // perfTime bounds one run of a program.
 const perfTime = 20 * time.Second
 
+// perfStart is the time after which a server listens.
+const perfStart = 300 * time.Millisecond
+
 // perfTotal is the time after which no further comparison begins.
 const perfTotal = 3 * time.Minute
 
@@ -154,7 +157,7 @@ func (t *trial) perf(c *cell, program []string) (figures, error) {
 		server = server[1:]
 	}
 	client := append(append(append(slices.Clone(program[1:]), common...), test...), t.target.Addr.String())
-	out, err := runPair(ctx, append([]string{program[0]}, server...), append([]string{program[0]}, client...))
+	out, err := runPair(ctx, perfStart, append([]string{program[0]}, server...), append([]string{program[0]}, client...))
 	if err != nil {
 		return figures{}, err
 	}
