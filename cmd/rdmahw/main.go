@@ -30,13 +30,18 @@
 // the report has the results so far.
 //
 // A check that fails runs once more, with a recorder of the bytes that the driver and a ConnectX exchange. Its result
-// remains FAIL. The check "vectors" records a scenario of all operations. See mlx5dv.Device.Record.
+// remains FAIL. Checks that provoke errors, and some others, are always recorded. The check "vectors" records a scenario of all operations. See mlx5dv.Device.Record.
+//
+// The check "kernel-answers" also runs on devices that the library does not support. It tries to create objects without the driver's own
+// parameters, and the driver may refuse that.
 //
 // The report is an archive:
 //
 //	report.json, report.txt  results, and a description of the device, the kernel and the processor
+//	rdmadoctor.json          the output of rdmadoctor -json, if that program is next to this one
 //	log/ID.txt               the output of a check, and log/ID-again.txt of its second run
 //	ID/recording.jsonl       a recording of the near end, and ID/far.jsonl of a far end on another host
+//	kernel-answers/answers.json  responses of the kernel and its driver, in bytes
 //	kernel.txt               lines about RDMA and errors in the kernel's log since the start, if the user may read it
 //
 // Addresses are removed from the logs. With -names they stay, the logs also have all commands to the kernel
@@ -72,6 +77,7 @@ import (
 	"net/netip"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -96,7 +102,8 @@ func main() { tool.Main(newProgram().run) }
 // program is the program with its parts that tests replace.
 type program struct {
 	host    *verbs.Host
-	command func(args ...string) *exec.Cmd // this program in a process of its own
+	command func(args ...string) *exec.Cmd       // this program in a process of its own
+	tool    func(name string) (*exec.Cmd, error) // a program next to this one
 	limit   func(*hwcheck.Check) time.Duration
 }
 
@@ -109,6 +116,17 @@ func newProgram() *program {
 				self = os.Args[0]
 			}
 			return exec.Command(self, args...)
+		},
+		tool: func(name string) (*exec.Cmd, error) {
+			self, err := os.Executable()
+			if err != nil {
+				return nil, err
+			}
+			path, err := exec.LookPath(filepath.Join(filepath.Dir(self), name))
+			if err != nil {
+				return nil, err
+			}
+			return exec.Command(path), nil
 		},
 		limit: func(c *hwcheck.Check) time.Duration { return c.Limit },
 	}

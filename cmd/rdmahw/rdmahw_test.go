@@ -146,6 +146,16 @@ func TestRun(t *testing.T) {
 	}
 }
 
+// TestExamine adds the findings of rdmadoctor to the report, without addresses.
+func TestExamine(t *testing.T) {
+	p := onModel()
+	p.tool = func(name string) (*exec.Cmd, error) { return exec.Command("echo", name, "10.1.2.3"), nil }
+	_, _, files := runReport(t, p, "-only", "fence", "-minutes", "0")
+	if got, want := files["rdmadoctor.json"], "rdmadoctor <address> -json\n"; got != want {
+		t.Errorf("run() wrote the findings %q, want %q", got, want)
+	}
+}
+
 // TestWatchdog runs a child that hangs. The report has its stacks.
 func TestWatchdog(t *testing.T) {
 	p := onModel()

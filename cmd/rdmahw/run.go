@@ -107,6 +107,7 @@ func (r *runner) run(ctx context.Context, checks []hwcheck.Check) error {
 	if err := r.describe(ctx); err != nil {
 		return err
 	}
+	r.examine(ctx)
 	for i := range checks {
 		result := r.one(ctx, &checks[i])
 		if ctx.Err() != nil {
@@ -132,6 +133,20 @@ func (r *runner) describe(ctx context.Context) error {
 	}
 	r.add("log/machine.txt", log)
 	return nil
+}
+
+// examine adds the findings of rdmadoctor to the archive, if there is such a program.
+func (r *runner) examine(ctx context.Context) {
+	cmd, err := r.tool("rdmadoctor")
+	if err != nil {
+		return
+	}
+	cmd.Args = append(cmd.Args, "-json")
+	stdout, log, err := watch(ctx, cmd, machineLimit)
+	if len(stdout) == 0 {
+		stdout = fmt.Appendf(log, "%v\n", err) // its status is 1 if it has findings
+	}
+	r.add("rdmadoctor.json", stdout)
 }
 
 // traced makes a child log its commands to the kernel, which name the host.

@@ -21,6 +21,10 @@ type Defects struct {
 	LateCompletions int
 	// ShortScatter leaves out the last byte of received messages that are not in the completion.
 	ShortScatter bool
+	// KeptCounters continues the counters of receives in completions after a reset of the QP, in place of beginning with 0.
+	KeptCounters bool
+	// TornAtomics executes an atomic in two steps, so that a processor can change the memory between them.
+	TornAtomics bool
 }
 
 // defects contains the state of a device's defects.
@@ -53,6 +57,9 @@ func (q *qp) overtaken(posted uint16) bool {
 	w := q.fetch(q.next)
 	return w != nil && prm.Ctrl.Fence.Get(w) >= prm.FenceRead && q.take(posted-q.next)
 }
+
+// tornTime is the time between the two steps of an atomic.
+const tornTime = time.Millisecond
 
 // lateTime is the time after which a delayed completion is written.
 const lateTime = 20 * time.Millisecond

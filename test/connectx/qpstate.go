@@ -149,6 +149,7 @@ func (q *qp) reset() {
 	q.requester.reset()
 	q.responder = responder{}
 	if q.recv != nil && q.srq == nil {
+		q.recv.before += q.recv.taken
 		q.recv.head, q.recv.taken = 0, 0
 	}
 }

@@ -147,6 +147,9 @@ func (d *Device) receiveCounter(r *receiveQueue, index uint16) uint64 {
 	if d.defects.SwappedCounters && !r.linked {
 		index ^= 1
 	}
+	if d.defects.KeptCounters {
+		index += r.before
+	}
 	if d.quirks.ReceiveCounterModulo && !r.linked {
 		return uint64(index) & (1<<r.logSize - 1)
 	}

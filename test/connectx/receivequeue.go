@@ -17,6 +17,7 @@ type receiveQueue struct {
 	linked  bool
 	head    uint16 // index of the next receive
 	taken   uint16 // number of executed receives
+	before  uint16 // number of receives before the last reset
 }
 
 // posted returns the number of available receives.

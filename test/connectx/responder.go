@@ -257,6 +257,9 @@ func (t *target) takeAtomic(m *message) answer {
 	case v == m.compare:
 		v = m.swapAdd
 	}
+	if t.d.defects.TornAtomics {
+		time.Sleep(tornTime)
+	}
 	binary.NativeEndian.PutUint64(word[0], v)
 	return a
 }

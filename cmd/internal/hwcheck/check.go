@@ -14,7 +14,6 @@ import (
 	"fmt"
 	"os"
 	"runtime"
-	"strings"
 	"sync"
 	"time"
 
@@ -39,6 +38,10 @@ type Check struct {
 	Soak bool
 	// Destructive marks a check that disturbs other users of the device or of its network interface.
 	Destructive bool
+	// bare marks a check that uses the kernel without a provider. It also runs on devices that the library does not support.
+	bare bool
+	// recorded marks a check whose operations on a ConnectX are always recorded, because no model shows them.
+	recorded bool
 	// needs returns the unmet precondition, or "". nil means none.
 	needs func(*trial) string
 	do    func(*trial)
@@ -51,8 +54,8 @@ const defaultLimit = 2 * time.Minute
 func All() []Check {
 	var all []Check
 	for _, group := range [][]Check{
-		recordChecks, dataChecks, listChecks, orderChecks, queueChecks, completionChecks, errorChecks, stateChecks, memoryChecks, eventChecks, lifeChecks,
-		datagramChecks, gidChecks, transportChecks, portChecks, nodeChecks, hostChecks, connectionChecks, interopChecks, perfChecks, healthChecks, soakChecks(), groupChecks, silenceChecks, faultChecks,
+		answerChecks, recordChecks, dataChecks, listChecks, orderChecks, queueChecks, completionChecks, errorChecks, stateChecks, memoryChecks, eventChecks, lifeChecks,
+		datagramChecks, gidChecks, infiniBandChecks, transportChecks, portChecks, nodeChecks, hostChecks, connectionChecks, interopChecks, perfChecks, healthChecks, soakChecks(), groupChecks, silenceChecks, faultChecks,
 	} {
 		all = append(all, group...)
 	}
@@ -115,6 +118,11 @@ func (t *trial) run(c *Check) {
 	for name, value := range c.Env {
 		t.changeEnv(name, value)
 	}
+	if c.bare {
+		t.require(c)
+		c.do(t)
+		return
+	}
 	dev, err := t.target.Host.Open(t.target.Device)
 	if missing, ok := errors.AsType[*verbs.NoProviderError](err); ok {
 		t.end(hwreport.Skip, missing.Error())
@@ -122,11 +130,7 @@ func (t *trial) run(c *Check) {
 	t.must("open the device", err)
 	t.later(func() error { return dev.Close() })
 	t.dev, t.features, t.attr = dev, dev.Features(), dev.Attr()
-	if c.needs != nil {
-		if reason := c.needs(t); reason != "" {
-			t.end(hwreport.Skip, reason)
-		}
-	}
+	t.require(c)
 	t.peer, err = t.target.connectPeer(t.ctx)
 	t.must("connect to the far end", err)
 	t.later(t.peer.close)
@@ -134,7 +138,7 @@ func (t *trial) run(c *Check) {
 	defer func() { t.counters = changes(before, t.portCounters()) }()
 	operations := t.operations()
 	defer func() { t.noteOperations(operations) }()
-	if t.target.Record {
+	if t.target.Record || c.recorded {
 		t.record()
 	}
 	defer t.save()
@@ -144,6 +148,15 @@ func (t *trial) run(c *Check) {
 	}
 	if n := t.skipped(); n > 0 {
 		t.end(hwreport.Unknown, fmt.Sprintf("the device wrote %d %s, which were skipped", n, hwreport.UnexplainedCompletions))
+	}
+}
+
+// require ends the check with SKIP if its precondition is not met.
+func (t *trial) require(c *Check) {
+	if c.needs != nil {
+		if reason := c.needs(t); reason != "" {
+			t.end(hwreport.Skip, reason)
+		}
 	}
 }
 
@@ -279,30 +292,4 @@ func (t *trial) knownFault(driver abi.DriverID, title string) bool {
 	}
 	t.note("known fault of the driver: %s (docs/reference/driver-faults.md)", title)
 	return true
-}
-
-// portCounters returns the device's own counters, or nil if it has none.
-func (t *trial) portCounters() map[string]uint64 {
-	c, err := t.dev.PortCounters(t.target.Port)
-	if err != nil {
-		return nil
-	}
-	return c
-}
-
-// changes returns the differences of the counters, or nil if there are none or if the counters could not be read.
-func changes(before, after map[string]uint64) map[string]int64 {
-	if before == nil {
-		return nil
-	}
-	changed := map[string]int64{}
-	for name, n := range after {
-		if d := int64(n - before[name]); d != 0 {
-			changed[strings.TrimSpace(name)] = d
-		}
-	}
-	if len(changed) == 0 {
-		return nil
-	}
-	return changed
 }

@@ -32,13 +32,11 @@ func (t *Target) Complete() error {
 	if t.Addr.IsValid() {
 		return nil
 	}
-	for _, info := range infos {
-		if info.Name == t.Device {
-			t.Addr = t.address(info)
-			return nil
-		}
+	info, err := t.info()
+	if err == nil {
+		t.Addr = t.address(info)
 	}
-	return fmt.Errorf("no RDMA device %s", t.Device)
+	return err
 }
 
 // active reports whether the port of a device can be used.

@@ -4,6 +4,8 @@ package hwcheck
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"time"
 
 	"purerdma/cm"
@@ -20,6 +22,9 @@ func checkCosts(t *trial) {
 		for _, list := range []int{1, 16} {
 			t.costOfPost(l, what, wr, list)
 		}
+	}
+	for _, pollers := range []int{1, 2, 4} {
+		t.costOfReceives(pollers)
 	}
 	page := func(size int) func() error {
 		return func() error {
@@ -101,4 +106,98 @@ func (t *trial) costOfPost(l *link, what string, wr verbs.SendWR, list int) {
 	if polled > total/2 {
 		t.note("%s, lists of %d: poll %v each", what, list, polling/time.Duration(polled))
 	}
+}
+
+// Sizes of costOfReceives.
+const (
+	costMessage = 16 // bytes, which a completion of a ConnectX can hold
+	costBatch   = 64
+)
+
+// costOfReceives measures the mean time of a short receive in a poll that finds it, while some goroutines poll CQs of their own.
+func (t *trial) costOfReceives(pollers int) {
+	if iwarp(t.dev) {
+		return // a QP cannot be connected without the connection manager
+	}
+	type result struct {
+		took time.Duration
+		n    int
+		err  error
+	}
+	results := make(chan result, pollers)
+	for range pollers {
+		from, to := t.connected()
+		go func() {
+			took, n, err := timeReceives(t.ctx, from, to)
+			results <- result{took, n, err}
+		}()
+	}
+	var took time.Duration
+	var errs []error
+	n := 0
+	for range pollers {
+		r := <-results
+		took += r.took
+		n += r.n
+		errs = append(errs, r.err)
+	}
+	t.must("receive", errors.Join(errs...))
+	if n > 0 {
+		t.note("receive of %d bytes, %d pollers: poll %v each", costMessage, pollers, took/time.Duration(n))
+	}
+}
+
+// connected returns two connected ends on the target's device.
+func (t *trial) connected() (from, to *end) {
+	from, to = t.local(), t.local()
+	mtu, err := from.portMTU()
+	t.must("query the port", err)
+	t.must("connect", from.join(to.own, mtu))
+	t.must("connect", to.join(from.own, mtu))
+	return from, to
+}
+
+// timeReceives sends batches of messages. It returns the time of the polls that found any, and the number of messages that
+// these polls found.
+func timeReceives(ctx context.Context, from, to *end) (took time.Duration, found int, err error) {
+	recvs, sends := make([]verbs.RecvWR, costBatch), make([]verbs.SendWR, costBatch)
+	for i := range costBatch {
+		recvs[i].SGList = to.elements([]piece{{i * costMessage, costMessage}})
+		sends[i] = verbs.SendWR{Opcode: verbs.OpSend, SGList: from.elements([]piece{{i * costMessage, costMessage}})}
+	}
+	sends[costBatch-1] = signaled(sends[costBatch-1])
+	var wcs [costBatch]verbs.WC
+	for range 64 {
+		if _, err := to.qp.PostRecv(recvs); err != nil {
+			return 0, 0, err
+		}
+		if _, err := from.qp.PostSend(sends); err != nil {
+			return 0, 0, err
+		}
+		if _, err := wait(ctx, from.sendCQ, 1); err != nil { // all messages have arrived
+			return 0, 0, err
+		}
+		for got := 0; got < costBatch; {
+			began := time.Now()
+			n, err := to.recvCQ.Poll(wcs[got:])
+			passed := time.Since(began)
+			if err == nil && n == 0 {
+				n, err = waitSome(ctx, to.recvCQ, wcs[got:])
+				passed, found = 0, found-n
+			}
+			if err != nil {
+				return 0, 0, err
+			}
+			if n > 0 {
+				took += passed
+			}
+			got, found = got+n, found+n
+		}
+		for i := range wcs {
+			if err := wcs[i].Err(); err != nil {
+				return 0, 0, fmt.Errorf("message %d: %w", i, err)
+			}
+		}
+	}
+	return took, found, nil
 }

@@ -16,8 +16,10 @@ var dataChecks = []Check{
 	{ID: "read-sizes", Title: "READ of each size class, data compared", do: checkReadSizes},
 	{ID: "inline", Title: "inline data of each size", do: checkInline},
 	{ID: "immediate", Title: "immediate data of SEND and WRITE", needs: needsImmediate, do: checkImmediate},
-	{ID: "atomics", Title: "values and byte order of atomics", needs: needsAtomics, do: checkAtomics},
+	{ID: "atomics", recorded: true, Title: "values and byte order of atomics", needs: needsAtomics, do: checkAtomics},
 	{ID: "atomic-contention", Title: "additions to one value by several QPs", needs: needsAtomics, do: checkContention},
+	{ID: "atomic-sides", Title: "additions to one value by the devices of both ends", needs: needsAtomics, do: checkAtomicSides},
+	{ID: "atomic-processor", Title: "additions to one value by the device and a processor", needs: needsAtomics, do: checkProcessorAtomics},
 	{ID: "unreliable", Title: "SEND and WRITE of unreliable connections", needs: needsUC, do: checkUC},
 }
 

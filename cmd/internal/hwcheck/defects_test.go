@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"purerdma/abi"
 	"purerdma/internal/hwreport"
 	"purerdma/provider"
 	"purerdma/provider/mlx5"
@@ -31,7 +32,8 @@ func TestDefects(t *testing.T) {
 		"lost doorbell":    {connectx.Defects{LostDoorbells: 40}, []string{"doorbells", "doorbells-plain"}},
 		"ignored fence":    {connectx.Defects{IgnoredFence: true}, []string{"fence"}},
 		"swapped counters": {connectx.Defects{SwappedCounters: true}, []string{"stream", "short-data", "send-sizes", "storm", "wide-completions", "compressed"}},
-		"late completion":  {connectx.Defects{LateCompletions: 50}, []string{"events", "moderation"}},
+		"late completion":  {connectx.Defects{LateCompletions: 50}, []string{"events", "moderation", "events-channel"}},
+		"kept counters":    {connectx.Defects{KeptCounters: true}, []string{"reset"}},
 		"short scatter":    {connectx.Defects{ShortScatter: true}, []string{"send-sizes", "scatter", "stream", "completion-data", "vectors", "data-in-completions", "xrc", "dc", "gids", "multicast"}},
 	} {
 		for _, id := range c.checks {
@@ -48,6 +50,24 @@ func TestDefects(t *testing.T) {
 				t.Logf("%.3fs: %s", r.Seconds, r.Reason)
 			})
 		}
+	}
+}
+
+// TestTornAtomics checks that atomics which are not atomic with processors are found, if the device claims that.
+func TestTornAtomics(t *testing.T) {
+	check, _ := Find("atomic-processor")
+	for level, want := range map[uint32]hwreport.Status{atomicDevice: hwreport.Pass, atomicGlobal: hwreport.Fail} {
+		k := inprocess.New(inprocess.Config{}, "mlx5_0")
+		k.Kernel.Device = func(attr *abi.UverbsExQueryDeviceResp, _ *abi.Mlx5QueryDeviceResp, _ *abi.UverbsQueryPortResp) {
+			attr.Base.AtomicCap = level
+		}
+		k.Device("mlx5_0").SetDefects(connectx.Defects{TornAtomics: true})
+		target := &Target{Host: &verbs.Host{Drivers: []provider.Driver{mlx5.Driver{}}, Kernel: k}, Device: "mlx5_0", Port: 1}
+		r := check.Run(t.Context(), target)
+		if r.Status != want {
+			t.Errorf("Run(atomic-processor) with atomics of level %d in two steps = %s: %s, want %s", level, r.Status, r.Reason, want)
+		}
+		t.Logf("%q", r.Evidence)
 	}
 }
 
@@ -130,23 +150,32 @@ func TestWithin(t *testing.T) {
 	}
 }
 
-// TestRecordingFiles checks the recordings that a check leaves, and that they are complete.
+// TestRecordingFiles checks the recordings that checks always leave, and that they are complete.
 func TestRecordingFiles(t *testing.T) {
-	_, target := model(t)
-	target.Files, target.Record = t.TempDir(), true
-	check, _ := Find("fence")
-	if r := check.Run(t.Context(), target); r.Status != hwreport.Pass {
-		t.Fatalf("Run(fence) = %s: %s, want %s", r.Status, r.Reason, hwreport.Pass)
+	recorded := 0
+	for _, check := range All() {
+		if !check.recorded {
+			continue
+		}
+		recorded++
+		_, target := model(t)
+		target.Files = t.TempDir()
+		if r := check.Run(t.Context(), target); r.Status != hwreport.Pass {
+			t.Fatalf("Run(%s) = %s: %s, want %s", check.ID, r.Status, r.Reason, hwreport.Pass)
+		}
+		f, err := vector.ReadFile(filepath.Join(target.Files, RecordingFile))
+		if err != nil {
+			t.Fatalf("vector.ReadFile(%s): %v", check.ID, err)
+		}
+		types := map[string]bool{}
+		for _, rec := range f.Sessions[0].Records {
+			types[rec.Type] = true
+		}
+		if !types["send"] || !types["poll"] || f.Head.Device != "mlx5_0" || f.Head.Lost > 0 {
+			t.Errorf("recording of %s on %s has %v and lost %d operations, want sends and polls on mlx5_0, and all operations", check.ID, f.Head.Device, types, f.Head.Lost)
+		}
 	}
-	f, err := vector.ReadFile(filepath.Join(target.Files, RecordingFile))
-	if err != nil {
-		t.Fatalf("vector.ReadFile: %v", err)
-	}
-	types := map[string]bool{}
-	for _, rec := range f.Sessions[0].Records {
-		types[rec.Type] = true
-	}
-	if !types["send"] || !types["poll"] || f.Head.Device != "mlx5_0" {
-		t.Errorf("recording of %s has %v, want sends and polls of mlx5_0", f.Head.Device, types)
+	if recorded == 0 {
+		t.Error("All() has no recorded check, want some")
 	}
 }

@@ -40,6 +40,10 @@ type Config struct {
 	GID *GIDKind
 	// NoScatter forbids the device to put received data into completions.
 	NoScatter bool
+	// NoGlobal leaves out the GID of the peer, so that packets have LIDs only. It needs InfiniBand.
+	NoGlobal bool
+	// NoRemote makes the QP refuse READs, WRITEs and atomics of its peer.
+	NoRemote bool
 	// RetryCount and RNRRetryCount are as in cm.ConnParam. 0 means the defaults.
 	RetryCount, RNRRetryCount int
 	AckTimeout                time.Duration
@@ -145,7 +149,7 @@ func (e *end) buildShared() (err error) {
 		return err
 	}
 	if e.cfg.SRQ > 0 {
-		if e.srq, err = e.pd.CreateSRQ(verbs.SRQConfig{MaxWR: e.cfg.SRQ}); err != nil {
+		if e.srq, err = e.pd.CreateSRQ(verbs.SRQConfig{MaxWR: e.cfg.SRQ, MaxSGE: e.cfg.Cap.RecvSGE}); err != nil {
 			return err
 		}
 		e.later(e.srq.Close)
@@ -210,6 +214,9 @@ func (e *end) open() error {
 		Port: e.target.Port, SGIDIndex: gid.Index, Access: rights(dev) &^ (verbs.LocalWrite | verbs.MWBind),
 		RdAtomic: rdAtomic, RetryCount: e.cfg.RetryCount, AckTimeout: e.cfg.AckTimeout,
 	}
+	if e.cfg.NoRemote {
+		e.path.Access = 0
+	}
 	if e.own, err = oob.Local(e.qp, &e.path); err != nil {
 		return err
 	}
@@ -224,6 +231,9 @@ func (e *end) portMTU() (verbs.MTU, error) {
 
 // join connects the QP to its peer.
 func (e *end) join(remote oob.Address, mtu verbs.MTU) (err error) {
+	if e.cfg.NoGlobal {
+		remote.GID = verbs.GID{}
+	}
 	e.path.MTU, e.remote = mtu, remote
 	if e.cfg.MTU != 0 {
 		e.path.MTU = min(mtu, e.cfg.MTU)

@@ -11,12 +11,13 @@ import (
 
 // errorChecks provoke errors.
 var errorChecks = []Check{
-	{ID: "remote-errors", Title: "wrong keys and bounds of remote memory", do: checkRemoteErrors},
-	{ID: "local-errors", Title: "wrong keys and bounds of local memory", needs: needsReliableErrors, do: checkLocalErrors},
-	{ID: "receive-errors", Title: "receives that are too short", needs: needsReliableErrors, do: checkReceiveErrors},
-	{ID: "rnr", Title: "receives that come late, and never", needs: needsReliableErrors, do: checkRNR},
-	{ID: "retries", Title: "a peer that does not answer", needs: needsReliableErrors, do: checkRetries},
-	{ID: "flush", Title: "all requests of a QP in error complete, in order", do: checkFlush},
+	{ID: "remote-errors", recorded: true, Title: "wrong keys and bounds of remote memory", do: checkRemoteErrors},
+	{ID: "local-errors", recorded: true, Title: "wrong keys and bounds of local memory", needs: needsReliableErrors, do: checkLocalErrors},
+	{ID: "receive-errors", recorded: true, Title: "receives that are too short, or without memory", needs: needsReliableErrors, do: checkReceiveErrors},
+	{ID: "rnr", recorded: true, Title: "receives that come late, and never", needs: needsReliableErrors, do: checkRNR},
+	{ID: "retries", recorded: true, Title: "a peer that does not answer", needs: needsReliableErrors, do: checkRetries},
+	{ID: "qp-rights", recorded: true, Title: "operations that the peer's QP does not permit", needs: needsReliableErrors, do: checkQPRights},
+	{ID: "flush", recorded: true, Title: "all requests of a QP in error complete, in order", do: checkFlush},
 	{ID: "peer-death", Title: "a peer whose QP disappears with work under way", do: checkPeerDeath},
 }
 
@@ -92,7 +93,19 @@ func checkRemoteErrors(t *trial) {
 	}
 }
 
+// noOpcode is no operation of any transport.
+const noOpcode = verbs.SendOpcode(14)
+
 func checkLocalErrors(t *trial) {
+	// The library refuses an unknown operation, so that it does not reach the device.
+	l := t.link(Config{})
+	n, err := l.qp.PostSend([]verbs.SendWR{signaled(l.write(piece{0, 8}, 0)), {Opcode: noOpcode}})
+	t.note("post with an unknown operation: %d requests, %v", n, err)
+	if n != 1 || err == nil {
+		t.fail("post with an unknown operation as the second: %d requests, %v, want 1 and an error", n, err)
+	}
+	l.succeeded("request before an unknown operation", l.sends(1))
+	l.send(l.write(piece{0, 8}, 0)) // everything else still works
 	// The specification has the first status. Drivers also report the others.
 	statuses := []verbs.WCStatus{verbs.WCLocProtErr, verbs.WCLocLenErr, verbs.WCLocQPOpErr}
 	if t.knownFault(abi.RDMA_DRIVER_RXE, "a failed request is reported as flushed") {
@@ -130,6 +143,11 @@ func checkReceiveErrors(t *trial) {
 	l.fails("SEND of 100 bytes into 10", verbs.SendWR{Opcode: verbs.OpSend, SGList: l.elements([]piece{{0, 100}})}, sent...)
 	l.wantStatus("receive of 100 bytes into 10", l.farWait(false, 1)[0], received...)
 	l.same("memory behind the receive", l.load(margin+10, 100), guards(100))
+	l = t.link(Config{})
+	t.call("Recv", RecvArgs{End: l.far, ID: 6, Pieces: []piece{{0, 200}}, Key: 0xffff00}, &struct{}{})
+	l.fails("SEND into memory of an unknown key", verbs.SendWR{Opcode: verbs.OpSend, SGList: l.elements([]piece{{0, 200}})}, verbs.WCRemOpErr) // short data could be in the completion
+	// The specification has the first status. Drivers also report the second one.
+	l.wantStatus("receive with an unknown key", l.farWait(false, 1)[0], verbs.WCLocProtErr, verbs.WCLocQPOpErr)
 }
 
 func checkRNR(t *trial) {

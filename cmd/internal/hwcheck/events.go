@@ -19,6 +19,7 @@ import (
 var eventChecks = []Check{
 	{ID: "events", Title: "no lost wake-up of one sleeping goroutine", do: checkEvents},
 	{ID: "events-shared", Title: "no lost wake-up of eight sleeping goroutines", do: checkSharedEvents},
+	{ID: "events-channel", Local: true, Title: "events of several CQs on one channel, on this host", needs: needsDirect, do: checkChannel},
 	{ID: "solicited", Title: "events for solicited messages only", needs: needsSolicited, do: checkSolicited},
 }
 
@@ -160,4 +161,78 @@ func checkSolicited(t *trial) {
 			}
 		}
 	}
+}
+
+// needsDirect excludes devices whose QPs only the connection manager connects.
+func needsDirect(t *trial) string {
+	if iwarp(t.dev) {
+		return "iWARP needs the connection manager"
+	}
+	return ""
+}
+
+// checkChannel waits for the events of several CQs on one channel. Each CQ has the requests of a QP.
+func checkChannel(t *trial) {
+	const queues, rounds = 4, 500
+	base := t.local()
+	ch, err := base.dev.CreateCompChannel()
+	t.must("create a channel", err)
+	t.later(ch.Close)
+	var froms [queues]*end
+	for i := range froms {
+		cq, err := base.dev.CreateCQ(verbs.CQConfig{Entries: 16, Channel: ch})
+		t.must("create a CQ", err)
+		t.later(cq.Close)
+		own := *base // with another CQ
+		own.sendCQ = cq
+		froms[i] = t.connectedTo(&own)
+	}
+	var wcs [2]verbs.WC
+	for round := range rounds {
+		waiting := map[*verbs.CQ]bool{}
+		for i, from := range froms {
+			if round%4 == 0 || (round+i)%queues == 0 { // all at once, or one
+				t.must("arm a CQ", from.sendCQ.Arm(false))
+				waiting[from.sendCQ] = true
+			}
+		}
+		for _, from := range froms {
+			if !waiting[from.sendCQ] {
+				continue
+			}
+			wr := verbs.SendWR{Opcode: verbs.OpWrite, SGList: from.elements([]piece{{0, 8}}), RemoteAddr: base.mr.Addr() + 64, RKey: base.mr.RKey()}
+			_, err := from.qp.PostSend([]verbs.SendWR{signaled(wr)})
+			t.must("post", err)
+		}
+		for len(waiting) > 0 {
+			ctx, cancel := context.WithTimeout(t.ctx, patience)
+			cq, err := ch.Next(ctx)
+			cancel()
+			if err != nil {
+				t.fail("round %d: no event of %d CQs: %v", round, len(waiting), err)
+			}
+			if !waiting[cq] {
+				t.fail("round %d: an event of a CQ that is not armed", round)
+			}
+			delete(waiting, cq)
+			if n, err := cq.Poll(wcs[:]); n != 1 || err != nil || wcs[0].Err() != nil {
+				t.fail("round %d: %d completions after an event, %v, %v, want 1", round, n, err, wcs[0].Err())
+			}
+		}
+	}
+	t.note("%d rounds, %d CQs on one channel", rounds, queues)
+}
+
+// connectedTo returns an end that shares the objects of another one, except for the QP, and is connected to a QP of the same device.
+func (t *trial) connectedTo(base *end) *end {
+	from, to := &end{target: t.target, share: base}, &end{target: t.target, share: base}
+	for _, e := range []*end{from, to} {
+		t.later(e.close)
+		t.must("open an end", e.open())
+	}
+	mtu, err := from.portMTU()
+	t.must("query the port", err)
+	t.must("connect", from.join(to.own, mtu))
+	t.must("connect", to.join(from.own, mtu))
+	return from
 }

@@ -70,26 +70,21 @@ func needsPCI(t *trial) string {
 
 // flagsFile returns the file with the flags of the port's network interface.
 func (t *Target) flagsFile() (string, error) {
-	infos, err := t.Host.Devices()
+	info, err := t.info()
 	if err != nil {
 		return "", err
 	}
-	for _, info := range infos {
-		if info.Name != t.Device {
-			continue
-		}
-		ports, err := uverbs.System{}.Ports(info)
-		if err != nil {
-			return "", err
-		}
-		for _, p := range ports {
-			if p.Number == int(t.Port) && p.Ifindex != 0 {
-				iface, err := net.InterfaceByIndex(p.Ifindex)
-				if err != nil {
-					return "", err
-				}
-				return filepath.Join("/sys/class/net", iface.Name, "flags"), nil
+	ports, err := uverbs.System{}.Ports(info)
+	if err != nil {
+		return "", err
+	}
+	for _, p := range ports {
+		if p.Number == int(t.Port) && p.Ifindex != 0 {
+			iface, err := net.InterfaceByIndex(p.Ifindex)
+			if err != nil {
+				return "", err
 			}
+			return filepath.Join("/sys/class/net", iface.Name, "flags"), nil
 		}
 	}
 	return "", errors.New("the port has no network interface in this namespace")

@@ -19,28 +19,42 @@ import (
 	"purerdma/verbs"
 )
 
-// frameType is an Ethernet type for experiments.
-const frameType = 0x88b5
+// Ethernet types.
+const (
+	frameType = 0x88b5 // for experiments
+	ipv4Type  = 0x0800
+)
+
+// Addresses of the packets of checks. They are for documentation, so that no host has them.
+var (
+	packetFrom = [4]byte{192, 0, 2, 1}
+	packetTo   = [4]byte{192, 0, 2, 2}
+)
 
 // frameTime bounds the wait for a frame.
 const frameTime = time.Second
 
-// frameSocket receives the frames of frameType on a network interface.
+// frameSocket receives the frames of a type on a network interface. It drops IPv4 packets that are not for packetTo.
 type frameSocket struct{ fd int }
 
 func (s *frameSocket) close() error { return unix.Close(s.fd) }
 
-// openFrames opens a socket on the interface of the target's port. It returns the address of the interface.
-func openFrames(t *Target) (*frameSocket, net.HardwareAddr, error) {
+// netInterface returns the network interface of the target's port.
+func (t *Target) netInterface() (*net.Interface, error) {
 	file, err := t.flagsFile()
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	iface, err := net.InterfaceByName(filepath.Base(filepath.Dir(file)))
+	return net.InterfaceByName(filepath.Base(filepath.Dir(file)))
+}
+
+// openFrames opens a socket for an Ethernet type on the interface of the target's port. It returns the address of the interface.
+func openFrames(t *Target, ethernetType uint16) (*frameSocket, net.HardwareAddr, error) {
+	iface, err := t.netInterface()
 	if err != nil {
 		return nil, nil, err
 	}
-	typ := binary.NativeEndian.Uint16([]byte{frameType >> 8, frameType & 0xff})
+	typ := binary.NativeEndian.Uint16(binary.BigEndian.AppendUint16(nil, ethernetType))
 	fd, err := unix.Socket(unix.AF_PACKET, unix.SOCK_RAW|unix.SOCK_CLOEXEC, int(typ))
 	if err != nil {
 		return nil, nil, os.NewSyscallError("socket", err)
@@ -59,12 +73,13 @@ func openFrames(t *Target) (*frameSocket, net.HardwareAddr, error) {
 
 // receive returns the next frame, or nothing if none comes.
 func (s *frameSocket) receive() ([]byte, error) {
-	buf := make([]byte, 4096)
+	buf := make([]byte, 64<<10) // the kernel may have joined TCP segments
 	for {
 		n, _, err := unix.Recvfrom(s.fd, buf, 0)
 		switch {
-		case err == nil:
+		case err == nil && (n < ipv4Header || binary.BigEndian.Uint16(buf[12:]) != ipv4Type || [4]byte(buf[30:]) == packetTo):
 			return buf[:n], nil
+		case err == nil:
 		case errors.Is(err, unix.EAGAIN):
 			return nil, nil
 		case !errors.Is(err, unix.EINTR):
@@ -74,13 +89,13 @@ func (s *frameSocket) receive() ([]byte, error) {
 }
 
 // ListenFrames opens the socket of the far end and returns the address of its interface.
-func (x *Ends) ListenFrames(_ struct{}, mac *net.HardwareAddr) (err error) {
+func (x *Ends) ListenFrames(ethernetType uint16, mac *net.HardwareAddr) (err error) {
 	x.s.mu.Lock()
 	defer x.s.mu.Unlock()
 	if x.s.frames != nil {
 		return errors.New("the far end already receives frames")
 	}
-	s, addr, err := openFrames(x.s.target)
+	s, addr, err := openFrames(x.s.target, ethernetType)
 	if err != nil {
 		return err
 	}
@@ -107,7 +122,7 @@ func needsFrames(t *trial) string {
 	if reason := needsEthernet(t); reason != "" {
 		return reason
 	}
-	s, _, err := openFrames(t.target)
+	s, _, err := openFrames(t.target, frameType)
 	if err != nil {
 		return fmt.Sprintf("no socket for frames (CAP_NET_RAW): %v", err)
 	}
@@ -115,40 +130,91 @@ func needsFrames(t *trial) string {
 	return ""
 }
 
-func checkFrames(t *trial) {
-	s, own, err := openFrames(t.target)
+// Sizes of checks of frames.
+const (
+	inlineFrame    = 128
+	ethernetHeader = 14
+	// inlineHead is the beginning of a frame, which switches read. A device may need it in the request.
+	inlineHead = 18
+)
+
+// frameSender sends frames by a QP of raw packets.
+type frameSender struct {
+	t *trial
+	*end
+	qp  *verbs.QP
+	mac net.HardwareAddr // of the near end
+	far net.HardwareAddr
+}
+
+// frameSender creates a QP that can send.
+func (t *trial) frameSender(header int) *frameSender {
+	iface, err := t.target.netInterface()
 	t.must("find the network interface", err)
-	t.must("close a socket", s.close())
-	e := t.local()
-	const inline = 128
-	qp, err := e.pd.CreateQP(verbs.QPConfig{Type: verbs.RawPacket, SendCQ: e.sendCQ, RecvCQ: e.recvCQ, Cap: verbs.QPCap{SendWR: 16, SendSGE: 2, Inline: inline}})
+	s := &frameSender{t: t, end: t.local(), mac: iface.HardwareAddr}
+	s.qp, err = s.pd.CreateQP(verbs.QPConfig{
+		Type: verbs.RawPacket, SendCQ: s.sendCQ, RecvCQ: s.recvCQ, MaxLSOHeader: header, Cap: verbs.QPCap{SendWR: 16, SendSGE: 2, Inline: inlineFrame},
+	})
 	if errors.Is(err, errors.ErrUnsupported) || errors.Is(err, syscall.EPERM) {
 		t.skip("the user has no QPs of raw packets: %v", err)
 	}
 	t.must("create a QP of raw packets", err)
-	t.later(qp.Close)
-	t.move(qp, verbs.QPAttr{State: verbs.QPInit, Port: t.target.Port}, verbs.QPAttrPort)
-	t.move(qp, verbs.QPAttr{State: verbs.QPRTR}, 0)
-	t.move(qp, verbs.QPAttr{State: verbs.QPRTS}, 0)
-	var far net.HardwareAddr
-	t.call("ListenFrames", struct{}{}, &far)
+	t.later(s.qp.Close)
+	t.rawStates(s.qp)
+	return s
+}
+
+// rawStates moves a QP of raw packets to RTS.
+func (t *trial) rawStates(qp *verbs.QP) {
+	t.must("connect a QP of raw packets", rawStates(qp, t.target.Port))
+}
+
+func rawStates(qp *verbs.QP, port uint8) error {
+	return errors.Join(
+		qp.Modify(&verbs.QPAttr{State: verbs.QPInit, Port: port}, verbs.QPAttrState|verbs.QPAttrPort),
+		qp.Modify(&verbs.QPAttr{State: verbs.QPRTR}, verbs.QPAttrState),
+		qp.Modify(&verbs.QPAttr{State: verbs.QPRTS}, verbs.QPAttrState),
+	)
+}
+
+// header returns an Ethernet header from the near to the far end.
+func (s *frameSender) header(ethernetType uint16) []byte {
+	return binary.BigEndian.AppendUint16(append(bytes.Clone(s.far), s.mac...), ethernetType)
+}
+
+// request returns a request that sends a frame.
+func (s *frameSender) request(frame []byte) verbs.SendWR {
+	if len(frame) <= inlineFrame {
+		return verbs.SendWR{Opcode: verbs.OpSend, InlineData: frame}
+	}
+	copy(s.mr.Bytes(), frame)
+	return verbs.SendWR{
+		Opcode: verbs.OpSend, Header: frame[:inlineHead],
+		SGList: s.elements([]piece{{inlineHead, 40}, {inlineHead + 40, len(frame) - inlineHead - 40}}),
+	}
+}
+
+// send posts a request and waits for its success.
+func (s *frameSender) send(what string, wr verbs.SendWR) {
+	_, err := s.qp.PostSend([]verbs.SendWR{signaled(wr)})
+	s.t.must("post "+what, err)
+	if wc := s.t.completed(s.sendCQ, what); wc.ID != wr.ID {
+		s.t.fail("%s: completion %+v, want ID %d", what, wc, wr.ID)
+	}
+}
+
+// frameSizes are sizes of frames, around the limit of inline data.
+var frameSizes = []int{60, 100, inlineFrame, 700, 1400}
+
+func checkFrames(t *trial) {
+	s := t.frameSender(0)
+	t.call("ListenFrames", uint16(frameType), &s.far)
 	received := 0
-	sizes := []int{60, 100, inline, 700, 1400}
-	for i, size := range sizes {
-		frame := append(append(bytes.Clone(far), own...), frameType>>8, frameType&0xff)
-		frame = append(frame, pattern(i, size-len(frame))...)
-		wr := verbs.SendWR{ID: uint64(i), Opcode: verbs.OpSend, InlineData: frame}
-		if size > inline {
-			// A device may need the beginning of the frame, which switches read, in the request.
-			const head = 18
-			copy(e.mr.Bytes(), frame)
-			wr.InlineData, wr.Header, wr.SGList = nil, frame[:head], e.elements([]piece{{head, 40}, {head + 40, size - head - 40}})
-		}
-		_, err := qp.PostSend([]verbs.SendWR{signaled(wr)})
-		t.must(fmt.Sprintf("post a frame of %d bytes", size), err)
-		if wc := t.completed(e.sendCQ, "frame"); wc.ID != uint64(i) {
-			t.fail("frame of %d bytes: completion %+v, want ID %d", size, wc, i)
-		}
+	for i, size := range frameSizes {
+		frame := append(s.header(frameType), pattern(i, size-ethernetHeader)...)
+		wr := s.request(frame)
+		wr.ID = uint64(i)
+		s.send(fmt.Sprintf("frame of %d bytes", size), wr)
 		var got []byte
 		t.call("Frame", struct{}{}, &got)
 		if len(got) == 0 {
@@ -160,7 +226,12 @@ func checkFrames(t *trial) {
 			t.fail("frame of %d bytes: %s", size, difference(got, frame))
 		}
 	}
-	if received < len(sizes) {
-		t.end(hwreport.Unknown, fmt.Sprintf("%d of %d frames were received; a device or a switch may drop them", received, len(sizes)))
+	t.allFrames(received, len(frameSizes))
+}
+
+// allFrames ends the check with UNKNOWN unless all frames have arrived.
+func (t *trial) allFrames(received, want int) {
+	if received < want {
+		t.end(hwreport.Unknown, fmt.Sprintf("%d of %d frames were received; a device or a switch may drop them", received, want))
 	}
 }

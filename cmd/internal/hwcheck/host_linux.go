@@ -19,6 +19,8 @@ import (
 // hostChecks use the library in limited environments of the host, and memory of another device.
 var hostChecks = []Check{
 	{ID: "raw-packets", Title: "Ethernet frames of a raw packet QP", needs: needsFrames, do: checkFrames},
+	{ID: "raw-receive", Title: "Ethernet frames received by a raw packet QP with a flow rule", needs: needsFrames, do: checkRawReceive},
+	{ID: "raw-offloads", Title: "checksums and segments of TCP by the device", needs: needsOffloads, do: checkOffloads},
 	{ID: "dma-buf", Title: "messages in memory of a dma-buf", needs: needsKernel, do: checkDMABuf},
 	{ID: "memlock", Local: true, Title: "registration beyond RLIMIT_MEMLOCK", needs: needsKernel, do: checkMemlock},
 	{ID: "network-namespace", Local: true, Title: "the device from an empty network namespace", needs: needsKernel, do: checkNamespace},

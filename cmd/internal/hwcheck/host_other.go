@@ -11,3 +11,8 @@ var hostChecks, groupChecks, nodeChecks []Check
 type frameSocket struct{}
 
 func (*frameSocket) close() error { return nil }
+
+// frameReceiver does not exist on other systems.
+type frameReceiver struct{}
+
+func (*frameReceiver) close() error { return nil }

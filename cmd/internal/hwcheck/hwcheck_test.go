@@ -40,7 +40,7 @@ func newKernel(cfg inprocess.Config) *inprocess.Kernel {
 // unsupported lists the checks whose preconditions the model does not meet.
 var unsupported = map[string]bool{
 	"on-demand": true, "connections": true, "streams": true, "calls": true, "perftest": true, "interop": true, "vlan": true,
-	"raw-packets": true, "dma-buf": true, "memlock": true, "network-namespace": true, "no-sysfs": true, "health": true, "drain": true, "soak": true, "numa": true, "other-port": true,
+	"raw-packets": true, "raw-offloads": true, "raw-receive": true, "dma-buf": true, "memlock": true, "network-namespace": true, "no-sysfs": true, "health": true, "drain": true, "soak": true, "numa": true, "other-port": true, "address-resolution": true, "infiniband": true,
 }
 
 // TestModel runs each check on the software ConnectX. It must pass each that it can run.

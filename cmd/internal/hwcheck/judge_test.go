@@ -59,9 +59,9 @@ func TestFormats(t *testing.T) {
 	if err != nil || r.lost != 3 || r.invalid != 1 || r.count["poll"] != 8 {
 		t.Fatalf("parseRecording = %+v, %v, want 3 lost, 1 invalid, 8 polls", r, err)
 	}
-	got := fmt.Sprint(r.formats())
+	got := fmt.Sprint(formats(r.completions))
 	if want := "[READs in memory: 8 bytes receives in memory: 33 bytes receives in the completion: 1-3, 32, 64 bytes]"; got != want {
-		t.Errorf("formats() = %s, want %s", got, want)
+		t.Errorf("formats = %s, want %s", got, want)
 	}
 	for _, bad := range []string{"no JSON", `{"t":"poll","n":1,"cqes":[{"bytes":"00"}],"wcs":[{}]}`} {
 		if r, err := parseRecording(bad); err == nil {

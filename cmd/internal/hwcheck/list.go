@@ -12,6 +12,7 @@ import (
 var listChecks = []Check{
 	{ID: "gather", Title: "lists of each length in SEND, WRITE and READ", do: checkGather},
 	{ID: "scatter", Title: "receives of each number of elements, short and full", do: checkScatter},
+	{ID: "zero-elements", recorded: true, Title: "receives with elements of 0 bytes, of a QP and of a shared receive queue", do: checkZeroElements},
 }
 
 // splits returns n pieces that are not adjacent, and have size bytes in total. Some have odd lengths.
@@ -121,6 +122,33 @@ func checkScatter(t *trial) {
 				t.fail("receive of %d bytes in %d elements: %d bytes", size, n, wc.ByteLen)
 			}
 			l.same(fmt.Sprintf("receive of %d bytes in %d elements", size, n), l.load(0, 2*room), want)
+		}
+	}
+}
+
+// checkZeroElements posts receives with empty elements. In some places of a ConnectX's requests a length of 0 means 2 GiB.
+func checkZeroElements(t *trial) {
+	const size, to = 200, 4096 // more than a completion holds
+	for _, srq := range []int{0, 16} {
+		if srq > 0 && t.attr.MaxSRQ == 0 {
+			t.note("the device has no shared receive queues")
+			continue
+		}
+		for i, pieces := range [][]piece{
+			{{0, 0}, {to, size}}, {{to, size}, {0, 0}}, {{to, 100}, {0, 0}, {to + 100, 100}}, {{0, 0}, {0, 0}, {to, size}},
+		} {
+			if len(pieces) > t.attr.MaxSGE || srq > 0 && len(pieces) > t.attr.MaxSRQSGE {
+				continue
+			}
+			l := t.link(Config{SRQ: srq, Cap: verbs.QPCap{RecvSGE: len(pieces)}})
+			fillPattern(l.mr.Bytes()[:size], i)
+			want := guards(2 * to)
+			copy(want[to:], pattern(i, size))
+			l.store(0, guards(2*to))
+			l.farRecv(1, pieces...)
+			l.send(verbs.SendWR{Opcode: verbs.OpSend, SGList: l.elements([]piece{{0, size}})})
+			l.farReceived(1)
+			l.same(fmt.Sprintf("receive into elements %v", pieces), l.load(0, 2*to), want)
 		}
 	}
 }

@@ -3,8 +3,12 @@
 package hwcheck
 
 import (
+	"context"
+	"encoding/json"
 	"fmt"
+	"maps"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"reflect"
 	"runtime"
@@ -36,6 +40,7 @@ func Describe(t *Target) hwreport.Machine {
 		"hca_type": class + "/hca_type", "hw_rev": class + "/hw_rev", "numa_node": pci + "/numa_node",
 		"pci_speed": pci + "/current_link_speed", "pci_width": pci + "/current_link_width", "pci_max_speed": pci + "/max_link_speed", "pci_max_width": pci + "/max_link_width",
 		"port_state": port + "/state", "port_phys_state": port + "/phys_state", "os_type": "/proc/sys/kernel/ostype", "mlx5_core_version": "/sys/module/mlx5_core/version",
+		"mlx5_core_srcversion": "/sys/module/mlx5_core/srcversion", "mlx5_ib_version": "/sys/module/mlx5_ib/version",
 		"local_cpus": pci + "/local_cpulist", "iommu_type": pci + "/iommu_group/type", "governor": "/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor",
 		"cgroup_rdma_max": groupFile("rdma.max"), "huge_pages": "/proc/meminfo", "cpu": "/proc/cpuinfo", "memlock": "/proc/self/limits", "cmdline_iommu": "/proc/cmdline",
 	} {
@@ -54,9 +59,50 @@ func Describe(t *Target) hwreport.Machine {
 	if _, err := os.Stat(filepath.Join(pci, "physfn")); err == nil {
 		m.Facts["virtual_function"] = "true"
 	}
+	if device, err := filepath.EvalSymlinks(pci); err == nil {
+		maps.Copy(m.Facts, firmware(filepath.Base(device)))
+	}
 	m.Kind = hwreport.Card
 	describeDevice(t, &m)
 	return m
+}
+
+// firmware returns the versions that devlink prints about a PCI device.
+func firmware(device string) map[string]string {
+	path, err := exec.LookPath("devlink")
+	if err != nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), devlinkTime)
+	defer cancel()
+	out, err := exec.CommandContext(ctx, path, "-j", "dev", "info", "pci/"+device).Output()
+	if err != nil {
+		return map[string]string{"devlink_error": err.Error()}
+	}
+	return parseFirmware(out)
+}
+
+// parseFirmware parses the output of devlink -j dev info. It omits the serial numbers, which are not in the versions.
+func parseFirmware(text []byte) map[string]string {
+	var out struct {
+		Info map[string]struct {
+			Driver   string
+			Versions map[string]map[string]string
+		}
+	}
+	if err := json.Unmarshal(text, &out); err != nil {
+		return map[string]string{"devlink_error": err.Error()}
+	}
+	facts := map[string]string{}
+	for _, info := range out.Info {
+		facts["devlink.driver"] = info.Driver
+		for kind, versions := range info.Versions { // fixed, running and stored
+			for name, version := range versions {
+				facts["devlink."+kind+"."+name] = version
+			}
+		}
+	}
+	return facts
 }
 
 // describeDevice describes what the kernel returns about the device.

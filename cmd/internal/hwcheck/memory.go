@@ -18,11 +18,11 @@ import (
 var memoryChecks = []Check{
 	{ID: "regions", Title: "memory regions of many sizes, and many regions", do: checkRegions},
 	{ID: "go-memory", Title: "memory of the Go heap while the collector runs", do: checkGoMemory},
-	{ID: "old-keys", Title: "keys of closed regions", needs: needsReliableErrors, do: checkOldKeys},
-	{ID: "rights", Title: "rights of memory regions, and regions of another PD", needs: needsReliableErrors, do: checkRights},
-	{ID: "window1", Title: "memory windows of type 1", needs: needsWindow1, do: checkWindow1},
-	{ID: "window2", Title: "memory windows of type 2, with invalidation", needs: needsWindow2, do: checkWindow2},
-	{ID: "send-invalidate", Title: "invalidation by a message", needs: needsSendInvalidate, do: checkSendInvalidate},
+	{ID: "old-keys", recorded: true, Title: "keys of closed regions", needs: needsReliableErrors, do: checkOldKeys},
+	{ID: "rights", recorded: true, Title: "rights of memory regions, and regions of another PD", needs: needsReliableErrors, do: checkRights},
+	{ID: "window1", recorded: true, Title: "memory windows of type 1", needs: needsWindow1, do: checkWindow1},
+	{ID: "window2", recorded: true, Title: "memory windows of type 2, with invalidation", needs: needsWindow2, do: checkWindow2},
+	{ID: "send-invalidate", recorded: true, Title: "invalidation by a message", needs: needsSendInvalidate, do: checkSendInvalidate},
 	{ID: "on-demand", Title: "memory that is paged in on demand", needs: needsOnDemand, do: checkOnDemand},
 }
 

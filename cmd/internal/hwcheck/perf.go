@@ -17,14 +17,25 @@ import (
 // perfChecks measure. They do not judge the figures, which depend on the machine.
 var perfChecks = []Check{
 	{ID: "costs", Local: true, Title: "times of posts, polls, registrations and connections", do: checkCosts},
+	{
+		ID: "costs-plain", Local: true, Title: "the same times without BlueFlame (MLX5_SHUT_UP_BF=1)", needs: needsConnectX, do: checkCosts,
+		Env: map[string]string{"MLX5_SHUT_UP_BF": "1"},
+	},
+	{
+		ID: "costs-no-scatter", Local: true, Title: "the same times without data in completions (MLX5_SCATTER_TO_CQE=0)", needs: needsConnectX, do: checkCosts,
+		Env: map[string]string{"MLX5_SCATTER_TO_CQE": "0"},
+	},
 	{ID: "perftest", Local: true, Title: "rdmaperf and perftest in alternation, on this host", Limit: 5 * time.Minute, needs: needsPerftest, do: checkPerftest},
 }
 
 // perfTime bounds one run of a program.
 const perfTime = 20 * time.Second
 
+// perfStart is the time after which a server listens.
+const perfStart = 300 * time.Millisecond
+
 // perfTotal is the time after which no further comparison begins.
-const perfTotal = 2 * time.Minute
+const perfTotal = 3 * time.Minute
 
 // perfRuns is the number of runs of each program for each cell.
 const perfRuns = 3
@@ -47,16 +58,22 @@ var cells = []cell{
 	{"write_bw", 65536, 1000, nil}, {"send_bw", 65536, 1000, nil}, {"send_bw", 64, 5000, nil}, {"read_bw", 65536, 1000, nil},
 	{"atomic_lat", 8, 1000, nil}, {"send_lat", 8, 1000, []string{"-e"}}, {"write_bw", 64, 2000, []string{"-q", "16"}},
 	{"write_bw", 65536, 1000, []string{"-q", "16"}}, {"write_bw", 64, 5000, []string{"-Q", "1"}}, {"write_bw", 64, 500, []string{"-q", "128"}},
+	{"write_bw", 64, 5000, []string{"-l", "16"}}, {"write_bw", 65536, 1000, []string{"--disable_pcie_relaxed"}}, {"write_lat", 2, 1000, nil},
+	{"send_lat", 4096, 1000, nil}, {"write_bw", 1 << 20, 200, nil}, {"send_bw", 2, 5000, nil}, {"read_bw", 64, 2000, nil},
 }
 
 func (c *cell) latency() bool { return strings.HasSuffix(c.test, "_lat") }
 
-// unit returns the unit of the cell's figure.
-func (c *cell) unit() string {
+// figures are the results of a run. Latencies have the median and the 99th percentile in microseconds. A bandwidth in MiB/s is both figures.
+type figures struct{ middle, tail float64 }
+
+// compare describes the figures of both programs.
+func (c *cell) compare(theirs, own figures) string {
 	if c.latency() {
-		return "us (median)"
+		return fmt.Sprintf("%s, us: perftest %.2f, rdmaperf %.2f, ratio %.3f; 99%%: %.2f and %.2f, ratio %.3f",
+			c, theirs.middle, own.middle, own.middle/theirs.middle, theirs.tail, own.tail, own.tail/theirs.tail)
 	}
-	return "MiB/s"
+	return fmt.Sprintf("%s, MiB/s: perftest %.2f, rdmaperf %.2f, ratio %.3f", c, theirs.middle, own.middle, own.middle/theirs.middle)
 }
 
 func needsPerftest(t *trial) string {
@@ -95,7 +112,7 @@ func checkPerftest(t *trial) {
 // alternate runs both programs in turn, so that drift affects both equally.
 func (t *trial) alternate(c *cell, program string) error {
 	programs := [2][]string{{"ib_" + c.test, "-F"}, {program, c.test}}
-	var figures [2][]float64
+	var runs [2][]figures
 	for i := range perfRuns {
 		for k := range programs {
 			which := (i + k) % 2
@@ -103,27 +120,34 @@ func (t *trial) alternate(c *cell, program string) error {
 			if err != nil {
 				return err
 			}
-			figures[which] = append(figures[which], f)
+			runs[which] = append(runs[which], f)
 		}
 	}
-	theirs, own := median(figures[0]), median(figures[1])
-	t.note("%s, %s: perftest %.2f, rdmaperf %.2f, ratio %.3f", c, c.unit(), theirs, own, own/theirs)
+	t.note("%s", c.compare(medians(runs[0]), medians(runs[1])))
 	return nil
 }
 
-func median(list []float64) float64 {
-	slices.Sort(list)
-	return list[len(list)/2]
+// medians returns the median of each figure.
+func medians(runs []figures) figures {
+	median := func(figure func(figures) float64) float64 {
+		var list []float64
+		for _, f := range runs {
+			list = append(list, figure(f))
+		}
+		slices.Sort(list)
+		return list[len(list)/2]
+	}
+	return figures{median(func(f figures) float64 { return f.middle }), median(func(f figures) float64 { return f.tail })}
 }
 
-// perf runs the server and the client of one program, and returns the figure of the client. The server of rdmaperf
+// perf runs the server and the client of one program, and returns the figures of the client. The server of rdmaperf
 // takes no test.
-func (t *trial) perf(c *cell, program []string) (float64, error) {
+func (t *trial) perf(c *cell, program []string) (figures, error) {
 	ctx, cancel := context.WithTimeout(t.ctx, perfTime)
 	defer cancel()
 	common, err := t.perfFlags()
 	if err != nil {
-		return 0, err
+		return figures{}, err
 	}
 	test := append([]string{"-s", strconv.Itoa(c.size), "-n", strconv.Itoa(c.count)}, c.flags...)
 	server := append(slices.Clone(program[1:]), common...)
@@ -133,9 +157,9 @@ func (t *trial) perf(c *cell, program []string) (float64, error) {
 		server = server[1:]
 	}
 	client := append(append(append(slices.Clone(program[1:]), common...), test...), t.target.Addr.String())
-	out, err := runPair(ctx, append([]string{program[0]}, server...), append([]string{program[0]}, client...))
+	out, err := runPair(ctx, perfStart, append([]string{program[0]}, server...), append([]string{program[0]}, client...))
 	if err != nil {
-		return 0, err
+		return figures{}, err
 	}
 	return c.parse(string(out))
 }
@@ -157,22 +181,24 @@ func (t *trial) perfFlags() ([]string, error) {
 	return append(flags, "-x", strconv.Itoa(int(gid.Index))), nil
 }
 
-// parse returns the figure of the row that begins with the size. Both programs print the rows of perftest. A latency
-// row has iterations, minimum, maximum and median behind the size, a bandwidth row iterations, peak and average.
-func (c *cell) parse(out string) (float64, error) {
-	column := 3
+// parse returns the figures of the row that begins with the size. Both programs print the rows of perftest. A latency row has iterations,
+// minimum, maximum, median, average, deviation and 99th percentile behind the size, a bandwidth row iterations, peak and average.
+func (c *cell) parse(out string) (figures, error) {
+	column, tail := 3, 3
 	if c.latency() {
-		column = 4
+		column, tail = 4, 7
 	}
 	for line := range strings.Lines(out) {
 		f := strings.Fields(line)
-		if len(f) <= column || f[0] != strconv.Itoa(c.size) {
+		if len(f) <= tail || f[0] != strconv.Itoa(c.size) {
 			continue
 		}
-		if v, err := strconv.ParseFloat(f[column], 64); err == nil && v > 0 {
-			return v, nil
+		middle, err1 := strconv.ParseFloat(f[column], 64)
+		last, err2 := strconv.ParseFloat(f[tail], 64)
+		if err1 == nil && err2 == nil && middle > 0 && last > 0 {
+			return figures{middle, last}, nil
 		}
-		return 0, fmt.Errorf("unexpected row %q", strings.TrimSpace(line))
+		return figures{}, fmt.Errorf("unexpected row %q", strings.TrimSpace(line))
 	}
-	return 0, fmt.Errorf("no row for %d bytes", c.size)
+	return figures{}, fmt.Errorf("no row for %d bytes", c.size)
 }

@@ -43,9 +43,9 @@ func sameFile(a, b string) bool {
 	return err == nil && os.SameFile(x, y)
 }
 
-// runPair runs a server, and a client until it succeeds or ctx ends, because servers do not show when they are ready.
+// runPair runs a server, and after a pause a client until it succeeds or ctx ends, because servers do not show when they are ready.
 // It returns the output of the client.
-func runPair(ctx context.Context, server, client []string) ([]byte, error) {
+func runPair(ctx context.Context, pause time.Duration, server, client []string) ([]byte, error) {
 	serving := exec.CommandContext(ctx, server[0], server[1:]...)
 	var said bytes.Buffer
 	serving.Stdout, serving.Stderr = &said, &said
@@ -64,7 +64,7 @@ func runPair(ctx context.Context, server, client []string) ([]byte, error) {
 	defer end()
 	for {
 		select {
-		case <-time.After(300 * time.Millisecond):
+		case <-time.After(pause):
 		case <-gone:
 			return nil, fmt.Errorf("the server %s has ended: %s", filepath.Base(server[0]), last(said.Bytes()))
 		}

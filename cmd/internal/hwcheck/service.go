@@ -28,6 +28,7 @@ type service struct {
 	recorded *verbs.Device // open while its operations are recorded
 	recorder *mlx5dv.Recorder
 	frames   *frameSocket
+	raw      *frameReceiver
 	silence  chan error // result of a Silence
 }
 
@@ -37,6 +38,7 @@ type farEnd struct {
 	listener *cm.Listener
 	accepted chan error
 	sunk     chan error // result of a running Sink
+	adder    adder      // of StartAdding
 }
 
 func newService(ctx context.Context, target *Target) *service {
@@ -64,6 +66,9 @@ func (s *service) serve(conn io.ReadWriteCloser) {
 	}
 	if s.frames != nil {
 		s.frames.close()
+	}
+	if s.raw != nil {
+		s.raw.close()
 	}
 	if s.silence != nil {
 		<-s.silence // the network interface is up
@@ -96,6 +101,7 @@ func (s *service) find(n int) (*farEnd, error) {
 // shut closes the end, which may be waiting for its connection.
 func (e *farEnd) shut() error {
 	var err error
+	e.adder.stop() // it uses the memory
 	if e.listener != nil {
 		err = e.listener.Close()
 		e.listener = nil
@@ -174,6 +180,7 @@ type RecvArgs struct {
 	End    int
 	ID     uint64
 	Pieces []piece
+	Key    uint32 // changes the keys of the elements
 }
 
 // Recv posts a receive.
@@ -182,7 +189,15 @@ func (x *Ends) Recv(a RecvArgs, _ *struct{}) error {
 	if err != nil {
 		return err
 	}
-	return e.recv(a.ID, a.Pieces)
+	if a.Key == 0 {
+		return e.recv(a.ID, a.Pieces)
+	}
+	elements := e.elements(a.Pieces)
+	for i := range elements {
+		elements[i].LKey ^= a.Key
+	}
+	_, err = e.qp.PostRecv([]verbs.RecvWR{{ID: a.ID, SGList: elements}})
+	return err
 }
 
 // WaitArgs are the arguments of Wait.
@@ -252,6 +267,7 @@ type PlainWR struct {
 	RemoteAddr uint64
 	RKey       uint32
 	Invalidate uint32
+	CompareAdd uint64
 }
 
 // Post posts a send of the end's memory.
@@ -262,7 +278,7 @@ func (x *Ends) Post(a PostArgs, _ *struct{}) error {
 	}
 	wr := verbs.SendWR{
 		ID: a.WR.ID, Opcode: a.WR.Opcode, Flags: a.WR.Flags, ImmData: a.WR.ImmData, RemoteAddr: a.WR.RemoteAddr, RKey: a.WR.RKey,
-		InvalidateRKey: a.WR.Invalidate,
+		InvalidateRKey: a.WR.Invalidate, CompareAdd: a.WR.CompareAdd,
 	}
 	if a.Len > 0 {
 		wr.SGList = e.elements([]piece{{a.Off, a.Len}})

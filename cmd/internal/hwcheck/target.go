@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"purerdma/uverbs"
 	"purerdma/verbs"
 	"purerdma/verbs/mlx5dv"
 )
@@ -44,6 +45,28 @@ type Target struct {
 
 // iwarp reports whether only the connection manager connects QPs of the device.
 func iwarp(dev *verbs.Device) bool { return dev.Transport() == verbs.TransportIWARP }
+
+// kernel returns the kernel of the target's host.
+func (t *Target) kernel() uverbs.Kernel {
+	if t.Host.Kernel != nil {
+		return t.Host.Kernel
+	}
+	return uverbs.System{}
+}
+
+// info returns the description of the target's device.
+func (t *Target) info() (uverbs.DeviceInfo, error) {
+	infos, err := t.Host.Devices()
+	if err != nil {
+		return uverbs.DeviceInfo{}, err
+	}
+	for _, info := range infos {
+		if info.Name == t.Device {
+			return info, nil
+		}
+	}
+	return uverbs.DeviceInfo{}, fmt.Errorf("no RDMA device %s", t.Device)
+}
 
 // gid returns the GID of the port from which the checks send.
 func (t *Target) gid(dev *verbs.Device) (verbs.GIDEntry, error) {

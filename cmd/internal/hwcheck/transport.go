@@ -13,7 +13,7 @@ import (
 
 // transportChecks use transports that few programs use. Both ends are on this host, even with a peer.
 var transportChecks = []Check{
-	{ID: "xrc", Local: true, Title: "messages to two shared receive queues over one connection, on this host", needs: needsXRC, do: checkXRC},
+	{ID: "xrc", recorded: true, Local: true, Title: "messages to two shared receive queues over one connection, on this host", needs: needsXRC, do: checkXRC},
 	{ID: "dc", Local: true, Title: "messages, WRITEs and READs of dynamic connections, on this host", needs: needsConnectX, do: checkDC},
 }
 
@@ -95,6 +95,9 @@ func checkXRC(t *trial) {
 			})
 		}
 	}
+	if needsConnectX(t) == "" {
+		t.noteFormats("XRC", t.recording().completions)
+	}
 }
 
 // deliver sends a message into a receive of a shared receive queue and compares it.
@@ -125,6 +128,7 @@ func (t *trial) completed(cq *verbs.CQ, what string) verbs.WC {
 }
 
 func checkDC(t *trial) {
+	t.record()
 	near, far := t.local(), t.local()
 	mtu, err := near.portMTU()
 	t.must("query the port", err)
@@ -179,4 +183,5 @@ func checkDC(t *trial) {
 			t.fail("READ after WRITE of %d bytes: %s", size, difference(got, want))
 		}
 	}
+	t.noteFormats("DC", t.recording().completions)
 }

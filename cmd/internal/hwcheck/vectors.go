@@ -116,33 +116,72 @@ func (l *link) connectedVectors() {
 // scatterConfig is the configuration of ends whose messages may be in completions.
 var scatterConfig = Config{SignalAll: true, Cap: verbs.QPCap{SendSGE: 2, RecvSGE: 2}}
 
-// shortMessages sends and reads messages of all sizes that may be in completions.
-func (t *trial) shortMessages(cfg Config) {
+// shortMessages sends and reads messages of all sizes that may be in completions. The receives have several elements.
+func (t *trial) shortMessages(cfg Config, op verbs.SendOpcode, elements int) {
 	l := t.link(cfg)
 	near := l.mr.Bytes()
 	for size := range 67 {
-		sendOne(l, size, size)
+		pieces := splits(margin, elements, 128)
+		fillPattern(near[:size], size)
+		l.farRecv(uint64(size), pieces...)
+		l.send(verbs.SendWR{Opcode: op, SGList: l.elements([]piece{{0, size}})})
+		l.farReceived(1)
+		got := gathered(l.load(0, 4096), pieces)[:size]
+		l.same(fmt.Sprintf("%s of %d bytes into %d elements", opName(op), size, elements), got, near[:size])
 		l.store(0, pattern(size, size))
 		clear(near[:size])
 		l.send(l.read(piece{0, size}, 0))
 		l.same(fmt.Sprintf("READ of %d bytes", size), near[:size], pattern(size, size))
 	}
-	if t.features.Atomics {
-		l.send(verbs.SendWR{Opcode: verbs.OpFetchAdd, CompareAdd: 1, SGList: l.elements([]piece{{8, 8}}), RemoteAddr: l.memory.Addr, RKey: l.memory.RKey})
+	for _, op := range []verbs.SendOpcode{verbs.OpFetchAdd, verbs.OpCompareSwap} {
+		if t.features.Atomics {
+			l.send(verbs.SendWR{Opcode: op, CompareAdd: 1, SGList: l.elements([]piece{{8, 8}}), RemoteAddr: l.memory.Addr, RKey: l.memory.RKey})
+		}
 	}
 }
 
 func checkScatterFormats(t *trial) {
 	t.record()
-	t.shortMessages(scatterConfig)
-	for _, line := range t.recording().formats() {
-		t.note("%s", line)
+	shared, some, wide := scatterConfig, scatterConfig, scatterConfig
+	shared.SRQ = 16
+	some.SignalAll = false
+	wide.Completions.EntrySize = 128
+	four := scatterConfig
+	four.Cap.RecvSGE = min(4, t.attr.MaxSGE)
+	seen := 0
+	for _, c := range []struct {
+		what     string
+		cfg      Config
+		op       verbs.SendOpcode
+		elements int
+	}{
+		{"SEND", scatterConfig, verbs.OpSend, 1}, {"SEND with immediate", scatterConfig, verbs.OpSendImm, 1}, {"2 elements", scatterConfig, verbs.OpSend, 2},
+		{"room for 4 elements", four, verbs.OpSend, 1}, {"shared receives", shared, verbs.OpSend, 1}, {"some requests signaled", some, verbs.OpSend, 1},
+		{"completions of 128 bytes", wide, verbs.OpSend, 1},
+	} {
+		if c.cfg.Completions.EntrySize > 0 && !t.hasOption(c.what, c.cfg.Completions) {
+			continue
+		}
+		t.shortMessages(c.cfg, c.op, c.elements)
+		r := t.recording()
+		if r.lost > 0 {
+			t.fail("the recording has lost %d operations", r.lost)
+		}
+		t.noteFormats(c.what, r.completions[seen:])
+		seen = len(r.completions)
+	}
+}
+
+// noteFormats adds the places of the data of completions to the evidence.
+func (t *trial) noteFormats(what string, completions []recordedCompletion) {
+	for _, line := range formats(completions) {
+		t.note("%s: %s", what, line)
 	}
 }
 
 func checkNoScatter(t *trial) {
 	t.record()
-	t.shortMessages(scatterConfig)
+	t.shortMessages(scatterConfig, verbs.OpSend, 1)
 	for _, c := range t.recording().completions {
 		if c.inside {
 			t.fail("a completion of opcode %d has %d bytes of data", c.opcode, c.size)
@@ -221,11 +260,11 @@ var opcodeNames = map[verbs.WCOpcode]string{
 }
 
 // formats describes the sizes whose data is in completions, by operation.
-func (r *recording) formats() []string {
+func formats(completions []recordedCompletion) []string {
 	var lines []string
 	for op, name := range opcodeNames {
 		sizes := map[bool][]uint32{}
-		for _, c := range r.completions {
+		for _, c := range completions {
 			if c.opcode == op {
 				sizes[c.inside] = append(sizes[c.inside], c.size)
 			}

@@ -22,6 +22,7 @@ type Judgment struct {
 	report     *hwreport.Report
 	recordings []*recording
 	refused    map[string]error // recordings that are not valid, by the name of the file
+	answers    []string         // lines about responses of the kernel
 	beliefs    []opinion
 }
 
@@ -29,6 +30,9 @@ type Judgment struct {
 func Judge(r *hwreport.Report, files map[string][]byte) *Judgment {
 	j := &Judgment{report: r, refused: map[string]error{}}
 	for _, name := range slices.Sorted(maps.Keys(files)) {
+		if path.Base(name) == answersFile {
+			j.answers = append(j.answers, answers(name, files[name])...)
+		}
 		if path.Ext(name) != ".jsonl" {
 			continue
 		}
@@ -73,6 +77,12 @@ func (j *Judgment) String() string {
 	}
 	for _, name := range slices.Sorted(maps.Keys(j.refused)) {
 		fmt.Fprintf(&b, "  %s: refused: %s\n", clean(name), clean(j.refused[name].Error()))
+	}
+	if len(j.answers) > 0 {
+		fmt.Fprintf(&b, "\nresponses of the kernel\n")
+	}
+	for _, line := range j.answers {
+		fmt.Fprintf(&b, "  %s\n", line)
 	}
 	fmt.Fprintf(&b, "\nbeliefs of the model\n")
 	for i := range j.beliefs {

@@ -71,7 +71,6 @@ func TestOutcomes(t *testing.T) {
 		"one failed":       {card("doorbells PASS", "storm FAIL wrong"), "doorbells", contradicted},
 		"stray completion": {card(stray, "churn PASS"), "after-destroy", contradicted},
 		"other unknown":    {card("destroy UNKNOWN no memory", "churn PASS"), "after-destroy", undecided},
-		"without a check":  {card(), "srq-element", undecided},
 	} {
 		if o := Judge(tc.report, nil).of(t, tc.belief); o.outcome != tc.want {
 			t.Errorf("Judge(%s).%s = %s %q, want %s", what, tc.belief, o.outcome, o.evidence, tc.want)
