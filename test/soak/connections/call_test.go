@@ -17,8 +17,7 @@ import (
 const (
 	// oneWay is a message without an answer.
 	oneWay = iota
-	// simpleCall is a call with one reply.
-	simpleCall
+	_      // a call with one reply
 	// failedCall is a call that the peer answers by Message.Fail.
 	failedCall
 	// ignoredCall is a call that the peer frees without an answer.
