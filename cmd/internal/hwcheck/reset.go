@@ -9,7 +9,7 @@ import (
 )
 
 // staleID is in the IDs of requests before a reset.
-const staleID = 1 << 41
+const staleID uint64 = 1 << 41
 
 // Reset resets the QP of an end and connects it again.
 func (x *Ends) Reset(n int, _ *struct{}) error {
