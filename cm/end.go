@@ -226,6 +226,9 @@ func (c *Conn) ended(op string, err error) error {
 	failed := errors.As(err, &wcErr)
 	switch flushed := errors.Is(err, errFlushed) || failed && wcErr.Status == verbs.WCWRFlushErr; {
 	case errors.Is(err, net.ErrClosed):
+		if err := c.removed(); err != nil {
+			return id.opError(op, err)
+		}
 		return id.opError(op, net.ErrClosed)
 	case failed && !flushed:
 		if err := c.removed(); err != nil {
