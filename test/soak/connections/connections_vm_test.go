@@ -168,7 +168,7 @@ func disturbModel(t *testing.T, hosts []vmtest.Host) {
 			case <-time.After(50 * time.Millisecond):
 			}
 			fault := []any{"lose", 1}
-			if i%4 > 0 {
+			if i%40 > 0 { // a lost message of the connection manager costs seconds
 				fault = []any{"delay", 20, 2000}
 			}
 			for _, h := range hosts {
