@@ -160,7 +160,7 @@ func (q *QP) free() error {
 		q.scatterPD = nil
 	}
 	q.lockBoth()
-	q.sq.maxPost, q.sq.ops = 0, nil
+	q.sq.maxPost = 0
 	q.ctx.uars.put(q.sq.reg)
 	q.sq.reg = nil
 	if q.db != nil {

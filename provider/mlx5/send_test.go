@@ -10,6 +10,7 @@ import (
 	"net"
 	"syscall"
 	"testing"
+	"time"
 
 	"purerdma/abi"
 	"purerdma/provider"
@@ -265,6 +266,33 @@ func TestClosed(t *testing.T) {
 		}
 		if _, err := q.Query(); !errors.Is(err, net.ErrClosed) {
 			t.Errorf("%d: QP.Query: error = %v, want net.ErrClosed", i, err)
+		}
+	}
+}
+
+// TestPostDuringClose posts to QPs in RESET that are closed meanwhile. Each error names the state, or
+// says that the QP is closed. The race detector checks what the refused post reads. The wait before
+// Close synchronizes with nothing, so that the detector sees both in no order.
+func TestPostDuringClose(t *testing.T) {
+	r := newSendRig(t, nil)
+	wr := []provider.SendWR{{Opcode: provider.OpSend, SGList: sge(8)}}
+	for range 20 {
+		q, _ := r.qp(r.config(provider.RC))
+		if err := q.Modify(&provider.QPAttr{State: provider.QPReset}, provider.QPAttrState); err != nil {
+			t.Fatalf("QP.Modify: %v", err)
+		}
+		done := make(chan error, 1)
+		go func() {
+			_, err := q.PostSend(wr)
+			done <- err
+		}()
+		time.Sleep(time.Millisecond)
+		if err := q.Close(); err != nil {
+			t.Errorf("QP.Close: %v", err)
+		}
+		err := <-done
+		if _, ok := errors.AsType[*provider.QPStateError](err); !ok && !errors.Is(err, net.ErrClosed) {
+			t.Errorf("QP.PostSend beside QP.Close: %v, want a *provider.QPStateError or net.ErrClosed", err)
 		}
 	}
 }
