@@ -38,7 +38,7 @@ BTF_MODULES ?= $(or $(RDMAVM_CACHE),$(HOME)/.cache/rdmavm)/kernel
 SOAK    ?= 10m
 SOAK_KERNELS ?= 6.1 7
 
-.PHONY: faults help build test test-two-vms test-ci test-all unit matrix test-mlx5 matrix-mlx5 test-erdma matrix-arm64 diff-mlx5 soak race race-host test-arm64 lint prose cross fuzz abi api litmus module release vulncheck docs addrinfo oracle oracle-vectors mutate mutate-mlx5 demo bench bench-mlx5 clean FORCE
+.PHONY: faults help build test test-two-vms test-ci test-streams test-all unit matrix test-mlx5 matrix-mlx5 test-erdma matrix-arm64 diff-mlx5 soak race race-host test-arm64 lint prose cross fuzz abi api litmus module release vulncheck docs addrinfo oracle oracle-vectors mutate mutate-mlx5 demo bench bench-mlx5 clean FORCE
 .DEFAULT_GOAL := help
 
 help: ## show this
@@ -109,11 +109,12 @@ SUITES_ROW = -host -name "suites of others, Prometheus" -estimate 60s $(SUITES) 
 # Tests between two devices of the packages $(3), with the kernel $(1) and the driver $(2).
 STREAM_ROW = $(call VM,$(1),$(2)) -name 'Linux $(1), $(2): streams' -run '^TestVM' -estimate 2m $(3)
 
-# The long form of the suites, with the race detector: the suite for net.Conn runs a hundred times. One kernel for each
-# driver is enough, because the suites use nothing that depends on the kernel. gRPC's soak keeps 400 connections open, and
-# with the race detector the default memory is not enough for them.
-STREAM_LONG_ROW = -vm "-kernel $(1) -driver $(2) -memory 4096" -name 'Linux $(1), $(2): streams, race detector' -race -long -timeout 60m -run '^TestVM' -estimate 15m $(SUITES) \
-	-- $(call VM,$(1),$(2)) -name 'Linux $(1), $(2): bodies of 1 GiB' -long -timeout 60m -run '$(LARGE)' -estimate 10m ./stream
+# The long form of the suites: with the race detector, where the suite for net.Conn runs a hundred times, and with bodies
+# of 1 GiB. One kernel for each driver is enough, because the suites use nothing that depends on the kernel. gRPC's soak
+# keeps 400 connections open, and with the race detector the default memory is not enough for them.
+STREAM_LONG_ROW = -vm "-kernel $(OLDEST) -driver $(1) -memory 4096" -name 'Linux $(OLDEST), $(1): streams, race detector' -race -long -timeout 60m -run '^TestVM' -estimate 15m $(SUITES) \
+	-- $(call VM,$(OLDEST),$(1)) -name 'Linux $(OLDEST), $(1): bodies of 1 GiB' -long -timeout 60m -run '$(LARGE)' -estimate 10m ./stream
+STREAM_LONG_ROWS = $(foreach d,$(or $(DRIVER),rxe siw mlx5),-- $(call STREAM_LONG_ROW,$(d)))
 # The test with bodies of 1 GiB, for which an emulated processor needs minutes.
 LARGE := ^TestVMHTTP$$
 
@@ -174,6 +175,9 @@ ALONE_ROW = -check -name 'rping where there is no other file' -estimate 10s sh -
 test-two-vms: $(TOOLS) $(TWO_VMS) ## run the programs on streams between two virtual machines: DRIVER, KERNEL
 	@$(RUN) -- $(call TWO_VMS_ROW,$(or $(KERNEL),$(OLDEST)),$(or $(DRIVER),rxe))
 
+test-streams: $(TOOLS) compiler ## run the suites for net.Conn with the race detector, a hundred times, and with bodies of 1 GiB, on rxe, siw and mlx5 (about an hour): DRIVER=rxe
+	@$(RUN) $(STREAM_LONG_ROWS)
+
 test-ci: $(TOOLS) compiler ## run the tests of continuous integration: those of test, the race detector on this machine, the slowest tests and test/wire
 	@$(RUN) -- $(TEST_ROWS) -- $(CI_ROWS)
 
@@ -182,8 +186,7 @@ test-ci: $(TOOLS) compiler ## run the tests of continuous integration: those of 
 MATRIX_TESTS = $(if $(filter $(NEWEST)siw,$(1)$(2)),$(filter-out %/test/interop,$(shell $(GO) list ./...)),./...)
 MATRIX_ROWS = $(foreach k,$(KERNELS),$(foreach d,rxe siw,-- $(call VM,$(k),$(d)) $(TYPES) -skip '$(NO_KERNEL)|$(LARGE)' -long -timeout 1h -estimate 10m $(call MATRIX_TESTS,$(k),$(d)) \
 	-- $(call STREAM_ROW,$(k),$(d),$(SUITES)))) \
-	$(foreach d,rxe siw,-- $(call STREAM_LONG_ROW,$(OLDEST),$(d)) \
-	-- $(call TWO_VMS_ROW,$(OLDEST),$(d)))
+	$(foreach d,rxe siw,-- $(call TWO_VMS_ROW,$(OLDEST),$(d)))
 
 matrix: $(TOOLS) $(TWO_VMS) compiler ## run the tests that need RDMA on each kernel of KERNELS with rxe and siw, the long ones, too, and compare the kernels' types
 	@$(RUN) $(MATRIX_ROWS)
@@ -201,7 +204,6 @@ test-mlx5: $(TOOLS) ## run rdma-core's programs, and ours, on a software Connect
 MATRIX_MLX5_ROWS = $(foreach k,$(KERNELS),-- $(call VM,$(k),mlx5) -skip '$(NO_KERNEL)|$(LARGE)' -packages $(PEERS),perftest -long -timeout 1h -estimate 10m ./... \
 	-- $(call STREAM_ROW,$(k),mlx5,$(SUITES)) \
 	-- -check -name 'Linux $(k), mlx5: two virtual machines' -estimate 2m $(RDMAVM) -kernel $(k) -driver mlx5 -hosts 2 -vms -packages $(PEERS),perftest sh test/connectx/libmlx5/twovms.sh '' $(CURDIR)/bin/) \
-	-- $(call STREAM_LONG_ROW,$(OLDEST),mlx5) \
 	-- $(call TWO_VMS_ROW,$(OLDEST),mlx5) \
 	$(foreach r,$(NEWER),-- -name "rdma-core of Debian $(r), mlx5" -vm "-kernel $(NEWEST) -driver mlx5 -release $(r)" -packages $(PEERS),perftest -timeout 20m -skip '^TestCM$$/^cmtime' -estimate 3m ./test/connectx/libmlx5)
 
@@ -236,8 +238,8 @@ bin/linux-arm64/%: FORCE
 matrix-arm64: $(TOOLS) bin/rdmavm-arm64 $(ARM64_CMDS) ## run the tests of cm, verbs, the providers and stream, and the demonstration, in virtual machines of arm64
 	@$(RUN) $(MATRIX_ARM64_ROWS)
 
-test-all: $(TOOLS) $(TWO_VMS) compiler race-programs bin/rdmavm-arm64 $(ARM64_CMDS) ## run all tests: those of test, test-ci, matrix, matrix-mlx5, test-erdma, matrix-arm64 and race (several hours)
-	@$(RUN) -- $(TEST_ROWS) -- $(CI_ROWS) -- $(REST_ROWS) $(MATRIX_ROWS) $(MATRIX_MLX5_ROWS) $(ERDMA_ROWS) $(MATRIX_ARM64_ROWS) -- $(RACE_VM_ROW)
+test-all: $(TOOLS) $(TWO_VMS) compiler race-programs bin/rdmavm-arm64 $(ARM64_CMDS) ## run all tests: those of test, test-ci, matrix, matrix-mlx5, test-erdma, matrix-arm64, race and test-streams (several hours)
+	@$(RUN) -- $(TEST_ROWS) -- $(CI_ROWS) -- $(REST_ROWS) $(MATRIX_ROWS) $(MATRIX_MLX5_ROWS) $(ERDMA_ROWS) $(MATRIX_ARM64_ROWS) -- $(RACE_VM_ROW) $(STREAM_LONG_ROWS)
 
 diff-mlx5: $(CMDS) ## libmlx5 and ours give a software ConnectX the same to do: the pingpong programs of both
 	$(RDMAVM) -driver mlx5 -hosts 2 -packages $(PEERS) -trace bin/mlx5.trace -- sh test/connectx/tracediff/pingpong.sh ibv_ $(CURDIR)/bin/ibv_
