@@ -94,14 +94,17 @@ func checkSilentPeer(t *trial) {
 		t.skip("%v", err)
 	}
 	began := time.Now()
-	good := 0
+	good, longest := 0, time.Duration(0)
 	for {
+		posted := time.Now()
 		l.post(signaled(l.write(piece{0, 64 << 10}, 0)), signaled(l.read(piece{64 << 10, 1024}, 0)))
 		first := l.sends(2)
+		longest = max(longest, time.Since(posted))
 		if first[0].Err() == nil && first[1].Err() == nil {
 			good += 2
 			if time.Since(began) > silenceDelay+silenceTime {
-				t.fail("%d requests have completed while the link of the peer was down", good)
+				t.call("Spoken", struct{}{}, &struct{}{}) // it fails if the link did not go down
+				t.fail("%d requests have completed while the link of the peer was down, the slowest after %v", good, longest.Round(time.Millisecond))
 			}
 			time.Sleep(time.Millisecond)
 			continue
