@@ -7,6 +7,7 @@ package connections
 import (
 	"bufio"
 	"context"
+	"flag"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -44,6 +45,7 @@ const childEnv = "CONNECTIONS_CHILD"
 // ends.
 func child(number string) error {
 	leak.Enable()
+	flag.Parse()
 	i, err := strconv.Atoi(number)
 	if err != nil {
 		return err
@@ -75,7 +77,7 @@ func child(number string) error {
 
 // spawn starts a child and waits until it listens.
 func (s *soak) spawn(number int) (*process, error) {
-	cmd := exec.Command(os.Args[0])
+	cmd := exec.Command(os.Args[0], os.Args[1:]...)
 	cmd.Env = append(os.Environ(), childEnv+"="+strconv.Itoa(number))
 	cmd.Stderr = os.Stderr
 	in, err := cmd.StdinPipe()

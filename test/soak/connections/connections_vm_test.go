@@ -19,6 +19,7 @@ import (
 
 	"purerdma/cm"
 	"purerdma/internal/vmtest"
+	"purerdma/verbs"
 )
 
 var (
@@ -110,14 +111,14 @@ func (s *soak) traffic(t *testing.T, number int, hosts []vmtest.Host) {
 	<-started
 	for i := range *lanes {
 		active.Go(func() {
-			d := cm.Dialer{LocalAddr: cm.AddrFrom(netip.AddrPortFrom(hosts[1].IPv4, 0)), KeepAlive: keepAlive}
+			d := dialer(hosts[1])
 			s.lane(uint64(2*i), func(ctx context.Context) (connection, *process, error) {
 				c, err := s.protocol.dial(ctx, d, ln.Addr().String())
 				return c, nil, err
 			})
 		})
 		active.Go(func() {
-			d := cm.Dialer{LocalAddr: cm.AddrFrom(netip.AddrPortFrom(hosts[0].IPv4, 0)), KeepAlive: keepAlive}
+			d := dialer(hosts[0])
 			s.lane(uint64(2*i+1), func(ctx context.Context) (connection, *process, error) { return other.dial(ctx, d) })
 		})
 	}
@@ -128,6 +129,16 @@ func (s *soak) traffic(t *testing.T, number int, hosts []vmtest.Host) {
 		s.fault("closing the listener: %w", err)
 	}
 	serving.Wait()
+}
+
+// dialer returns a Dialer for the device of a host. The default time for an acknowledgement is 2 seconds. Thus the loss of
+// a few packets would end an idle connection.
+func dialer(h vmtest.Host) cm.Dialer {
+	d := cm.Dialer{LocalAddr: cm.AddrFrom(netip.AddrPortFrom(h.IPv4, 0)), KeepAlive: keepAlive}
+	if *netem != "" {
+		d.AckTimeout = verbs.DecodeAckTimeout(14) // 67 ms
+	}
+	return d
 }
 
 // disturb makes the network lose, delay or reorder packets according to -netem.

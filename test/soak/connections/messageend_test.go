@@ -252,17 +252,20 @@ func (e *messageEnd) serve(m *msg.Message) {
 	}
 }
 
-// useLent reads lent memory, and writes to it.
+// useLent reads lent memory, and writes to it. It does not read where packets are lost on rxe, because a READ may then
+// complete without all of its data (docs/reference/driver-faults.md).
 func (e *messageEnd) useLent(ctx context.Context, p callPlan, read, write func(verbs.SGE) error) error {
 	b, err := e.conn.Pool().Get(ctx, p.lent)
 	if err != nil {
 		return err
 	}
 	defer b.Free()
-	if err := read(b.SGE()); err != nil {
-		return err
+	if *netem == "" || vmtest.Driver() != "rxe" {
+		if err := read(b.SGE()); err != nil {
+			return err
+		}
+		e.check(b.Bytes(), p, partRead, p.lent)
 	}
-	e.check(b.Bytes(), p, partRead, p.lent)
 	copy(b.Bytes(), e.out(p, partWrite, p.lent))
 	return write(b.SGE())
 }
