@@ -439,6 +439,7 @@ func TestCancelIgnored(t *testing.T) {
 			t.Fatalf("Get() = %v", err)
 		}
 		defer b.Free()
+		<-m.Context().Done() // the cancellation has arrived
 		if err := m.ReadLent(t.Context(), b.SGE(), 0); !errors.Is(err, context.Canceled) {
 			t.Errorf("ReadLent() of a cancelled call = %v, want %v", err, context.Canceled)
 		}
