@@ -13,7 +13,6 @@ import (
 	"strings"
 	"testing"
 
-	"purerdma/internal/longtest"
 	"purerdma/test/pairing"
 )
 
@@ -47,9 +46,6 @@ var streamFlags = map[string][]string{
 // measurements only.
 func TestStreams(t *testing.T) {
 	for name, flags := range streamFlags {
-		if longtest.Enabled() {
-			flags = append(flags, "-T b") // the tests without -I, -C and -S
-		}
 		ours, theirs := tool(t, name)
 		for _, pair := range pairs(ours, theirs) {
 			for _, f := range flags {
