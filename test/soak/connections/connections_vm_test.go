@@ -27,7 +27,7 @@ var (
 	seedFlag = flag.Uint64("seed", 0, "what random choices are made from; 0 is any")
 	lanes    = flag.Int("lanes", 8, "connections at a time, to this process and to another one each")
 	removals = flag.Bool("removals", false, "remove the device of one host at times, and create it again")
-	netem    = flag.String("netem", "", "arguments of tc's netem, such as \"delay,2ms,1ms,loss,0.1%\". A software ConnectX loses and delays messages with any arguments")
+	netem    = flag.String("netem", "", "arguments of tc's netem, such as \"delay,2ms,reorder,0.5%,loss,0.1%\". A software ConnectX loses and delays messages with any arguments")
 )
 
 // The time without traffic after which a dead peer is detected.
