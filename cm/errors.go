@@ -127,9 +127,11 @@ const (
 	RejectTimeout          = 4
 	RejectUnsupported      = 5
 	RejectInvalidServiceID = 8
-	RejectStaleConn        = 10
-	RejectConsumer         = 28
-	RejectVendorOption     = 35
+	// RejectStaleConn means that the peer still has a connection with the same QP number of this
+	// device, whose end it did not detect. It ends that connection, and a later dial succeeds.
+	RejectStaleConn    = 10
+	RejectConsumer     = 28
+	RejectVendorOption = 35
 )
 
 var rejectReasons = map[int]string{

@@ -16,6 +16,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"purerdma/cm"
 )
 
 // soak is a run.
@@ -36,14 +38,14 @@ type soak struct {
 
 // stats counts events.
 type stats struct {
-	connections, bytes, expired, aborted, cancelled, kills, removals, lost atomic.Int64
+	connections, bytes, expired, aborted, cancelled, kills, removals, stale, lost atomic.Int64
 	// kinds counts the calls of each kind.
 	kinds [callKinds]atomic.Int64
 }
 
 func (s *stats) String() string {
-	return fmt.Sprintf("%d connections, %d MB, %d deadlines expired, %d connections aborted, %d dials cancelled, %d processes killed, %d devices removed, %d ends lost by siw",
-		s.connections.Load(), s.bytes.Load()>>20, s.expired.Load(), s.aborted.Load(), s.cancelled.Load(), s.kills.Load(), s.removals.Load(), s.lost.Load())
+	return fmt.Sprintf("%d connections, %d MB, %d deadlines expired, %d connections aborted, %d dials cancelled, %d processes killed, %d devices removed, %d stale connections, %d ends lost by siw",
+		s.connections.Load(), s.bytes.Load()>>20, s.expired.Load(), s.aborted.Load(), s.cancelled.Load(), s.kills.Load(), s.removals.Load(), s.stale.Load(), s.lost.Load())
 }
 
 // spoil contains corruptions for the test of the test. Each counter counts down the writes or messages before the
@@ -143,12 +145,22 @@ func (s *soak) lane(number uint64, dial func(context.Context) (connection, *proc
 			s.dialed(c, rng.Uint64(), l)
 		case brief && ended:
 			s.stats.cancelled.Add(1)
+		case s.mayBeStale(err):
+			s.stats.stale.Add(1)
 		case !l.over():
 			s.fault("dialing: %w", err)
 		default:
 			time.Sleep(10 * time.Millisecond)
 		}
 	}
+}
+
+// mayBeStale reports whether the peer has rejected a connection because it still had one of the same QP number. A device
+// that was created again uses its numbers again, and the network may have lost the end of the old connection. The peer
+// ends the old connection then.
+func (s *soak) mayBeStale(err error) bool {
+	r, ok := errors.AsType[*cm.RejectError](err)
+	return ok && r.Reason == cm.RejectStaleConn && *netem != "" && s.stats.removals.Load() > 0
 }
 
 func (s *soak) dialed(c connection, seed uint64, l life) {
