@@ -13,9 +13,16 @@ import (
 )
 
 // ForTests returns the options with connections that fail if a message finds no posted receive. A cancelled
-// call that lends memory waits longer for the answer, because a loaded machine may delay it.
+// call that lends memory and the end of a loan wait longer, because a loaded machine may delay the peer.
 func (o Options) ForTests() Options {
-	o.rnrRetry, o.grace = cm.None, cmp.Or(o.grace, time.Minute)
+	o.rnrRetry, o.grace, o.unbind = cm.None, cmp.Or(o.grace, time.Minute), cmp.Or(o.unbind, time.Minute)
+	return o
+}
+
+// WithUnbind returns the options with another time that the end of a loan waits for the device, also after the end
+// of a context.
+func (o Options) WithUnbind(d time.Duration) Options {
+	o.grace, o.unbind = d, d
 	return o
 }
 
@@ -82,6 +89,13 @@ func (c *Conn) Parts() (n int) {
 		n += cl.stream.parts.Len()
 	}
 	return n
+}
+
+// Fail ends the connection for its users, as an error does. The QP goes on.
+func (c *Conn) Fail(err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.fail(err)
 }
 
 // BreakQP moves the QP of the connection to the error state.

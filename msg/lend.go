@@ -9,6 +9,7 @@ import (
 	"reflect"
 	"sync"
 	"syscall"
+	"time"
 
 	"purerdma/abi"
 	"purerdma/internal/cdev"
@@ -73,7 +74,7 @@ func (c *Conn) Lend(ctx context.Context, mem Memory, access verbs.Access) (*Loan
 	if err == nil && l.window != nil {
 		// The token may reach the peer before the device has bound the window.
 		if err = c.awaitSends(ctx); err != nil {
-			err = errors.Join(err, l.revoke(false))
+			err = errors.Join(err, l.revoke(c.opts.grace))
 		}
 	}
 	if err != nil {
@@ -123,7 +124,7 @@ func (c *Conn) lend(mem Memory, access verbs.Access) (*Loan, error) {
 	}
 	c.mu.Unlock()
 	if err != nil {
-		return nil, errors.Join(err, l.revoke(true))
+		return nil, errors.Join(err, l.revoke(c.opts.grace))
 	}
 	return l, nil
 }
@@ -132,30 +133,26 @@ func (c *Conn) lend(mem Memory, access verbs.Access) (*Loan, error) {
 func (l *Loan) Token() Token { return l.token }
 
 // Close takes the memory back. When it returns without an error, the peer can no longer reach the memory. A
-// peer that tries loses the connection. Close may be called more than once. After an error it tries again.
+// peer that tries loses the connection. If the device does not take the memory back within 20 seconds, for
+// example because the peer's device does not answer, Close ends the connection first. Close may be called
+// more than once. After an error it tries again.
 func (l *Loan) Close() error {
-	if err := l.revoke(false); err != nil {
+	if err := l.revoke(l.conn.opts.unbind); err != nil {
 		return l.conn.opError(opRevoke, err)
 	}
 	return nil
 }
 
-// revoke ends the loan. ends is set if the connection ends. Then a window is not used again, and revoke does
-// not wait for the send queue.
-func (l *Loan) revoke(ends bool) error {
+// revoke ends the loan. bound limits the wait for the device to unbind a window. A bound of 0 means that no request
+// in the send queue names the window any more. Then it is not used again.
+func (l *Loan) revoke(bound time.Duration) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	c := l.conn
 	if l.closed {
 		return nil
 	}
-	if l.mr != nil {
-		if err := l.mr.Close(); err != nil {
-			return err
-		}
-	} else if !ends && c.unbind(l.window) {
-		c.putWindow(l.window)
-	} else if err := l.window.Close(); err != nil {
+	if err := l.takeBack(bound); err != nil {
 		return err
 	}
 	l.closed = true
@@ -166,6 +163,25 @@ func (l *Loan) revoke(ends bool) error {
 	}
 	c.mu.Unlock()
 	return nil
+}
+
+// takeBack closes the memory region, or takes back the window. It closes a window only when no request in the
+// send queue names it. The caller holds the lock.
+func (l *Loan) takeBack(bound time.Duration) error {
+	c := l.conn
+	switch {
+	case l.mr != nil:
+		return l.mr.Close()
+	case bound == 0:
+	case c.unbind(l.window, bound):
+		c.putWindow(l.window)
+		return nil
+	default:
+		if err := c.flush(); err != nil {
+			return err
+		}
+	}
+	return l.window.Close()
 }
 
 // countBound adds n to the number of bound windows.
@@ -213,20 +229,58 @@ func (c *Conn) putWindow(w *verbs.MW) {
 	}
 }
 
-// unbind invalidates a window. It fails if the connection has failed, or does not send for a second.
-func (c *Conn) unbind(w *verbs.MW) bool {
-	ctx, cancel := context.WithTimeout(context.Background(), closeGrace)
+// patience returns the bound for the end of the loans of a call with a context.
+func (c *Conn) patience(ctx context.Context) time.Duration {
+	if ctx.Err() != nil {
+		return c.opts.grace
+	}
+	return c.opts.unbind
+}
+
+// unbind invalidates a window. It reports whether it has. If the device does not execute the request in time, the
+// connection fails. After a failure a request in the send queue may still name the window.
+func (c *Conn) unbind(w *verbs.MW, bound time.Duration) bool {
+	ctx, cancel := context.WithTimeout(context.Background(), bound)
 	defer cancel()
 	op, err := c.queue.Start(ctx, &verbs.SendWR{Opcode: verbs.OpLocalInv, InvalidateRKey: w.RKey()}, nil)
-	if err != nil {
-		return false
+	if err == nil {
+		defer op.Abandon()
+		err = op.Wait(ctx)
 	}
-	defer op.Abandon()
-	return op.Wait(ctx) == nil
+	if err != nil && ctx.Err() != nil {
+		c.mu.Lock()
+		c.fail(fmt.Errorf("unbind lent memory: %w", cdev.ContextError(ctx)))
+		c.mu.Unlock()
+	}
+	return err == nil
+}
+
+// flush ends the use of all objects that the requests of the send queue name. It moves the QP to the error state
+// and waits for a request behind all others. If that does not complete, it closes the QP.
+func (c *Conn) flush() error {
+	qp := c.conn.QP()
+	_ = qp.Modify(&verbs.QPAttr{State: verbs.QPErr}, verbs.QPAttrState)
+	op, err := c.queue.Submit(&verbs.SendWR{Opcode: verbs.OpWrite}, nil)
+	if err == nil {
+		defer op.Abandon()
+		err = awaitFor(op, closeGrace)
+	}
+	if _, completed := errors.AsType[*verbs.WCError](err); completed || err == nil {
+		return nil
+	}
+	return qp.Close()
 }
 
 // closeLoans takes back all lent memory before the end of the connection.
 func (c *Conn) closeLoans() error {
+	c.mu.Lock()
+	bound := c.loans.bound
+	c.mu.Unlock()
+	if bound > 0 {
+		if err := c.flush(); err != nil {
+			return err
+		}
+	}
 	c.mu.Lock()
 	var open []*Loan
 	for l := range c.loans.open {
@@ -237,7 +291,7 @@ func (c *Conn) closeLoans() error {
 	c.mu.Unlock()
 	var errs []error
 	for _, l := range open {
-		errs = append(errs, l.revoke(true))
+		errs = append(errs, l.revoke(0))
 	}
 	for _, w := range windows {
 		if err := w.Close(); err != nil {
@@ -251,11 +305,11 @@ func (c *Conn) closeLoans() error {
 }
 
 // takeBack ends the loans of a call. If a device keeps the memory, it closes the QP, which also ends the
-// access of the peer.
-func (c *Conn) takeBack(lent []*Loan) error {
+// access of the peer. bound is as in Loan.revoke.
+func (c *Conn) takeBack(lent []*Loan, bound time.Duration) error {
 	var errs []error
 	for _, l := range lent {
-		if err := l.revoke(false); err != nil {
+		if err := l.revoke(bound); err != nil {
 			errs = append(errs, err)
 		}
 	}

@@ -31,13 +31,20 @@ type Options struct {
 	// (verbs.CQConfig.Spin). 0 means 10 microseconds. A negative value means that it does not poll.
 	Spin time.Duration
 
-	// rnrRetry is ConnParam.RNRRetryCount of a test. grace is answerGrace, which a test changes.
+	// rnrRetry is ConnParam.RNRRetryCount of a test. grace and unbind are answerGrace and unbindGrace, which tests change.
 	rnrRetry int
 	grace    time.Duration
+	unbind   time.Duration
 }
 
-// answerGrace bounds how long a cancelled call that lends memory waits for the answer of the peer.
-const answerGrace = time.Second
+const (
+	// answerGrace bounds how long a cancelled call that lends memory waits for the answer of the peer, and then
+	// for the device.
+	answerGrace = time.Second
+	// unbindGrace bounds how long the end of other loans waits for the device. It is longer than a device of RoCE
+	// retransmits lost packets by default, which is 7 times, each after 2 seconds.
+	unbindGrace = 20 * time.Second
+)
 
 // Defaults of Options.
 const (
@@ -64,6 +71,7 @@ func (o Options) withDefaults() (Options, error) {
 	o.Window = cmp.Or(o.Window, defaultWindow)
 	o.Calls = cmp.Or(o.Calls, defaultCalls)
 	o.grace = cmp.Or(o.grace, answerGrace)
+	o.unbind = cmp.Or(o.unbind, unbindGrace)
 	if o.Slot < minSlot || o.Slot > maxSlot || o.Window < 1 || o.Window > maxWindow || o.Calls < 1 || o.Calls > maxCalls {
 		return o, fmt.Errorf("options Slot %d, Window %d, Calls %d, want %d to %d, 1 to %d and 1 to %d: %w",
 			o.Slot, o.Window, o.Calls, minSlot, maxSlot, maxWindow, maxCalls, syscall.EINVAL)

@@ -3,8 +3,10 @@
 package msg_test
 
 import (
+	"context"
 	"errors"
 	"io"
+	"os"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -123,6 +125,76 @@ func TestManyLoans(t *testing.T) {
 	m.Free()
 	n.stopped.Store("")
 	all.Wait()
+}
+
+// TestLoanEndsBehindQueue takes lent memory back while the network delays the frames of this side. No window may be
+// deallocated while a request in the send queue names it.
+func TestLoanEndsBehindQueue(t *testing.T) {
+	for _, how := range []string{"Loan.Close", "end of the context of Lend", "Conn.Close after a failure"} {
+		t.Run(how, func(t *testing.T) {
+			n := newNetwork(t)
+			c, _ := apart(t, n.Kernel, listen(t, n.Kernel, msg.Options{}), msg.Options{}.WithUnbind(50*time.Millisecond))
+			mr := windowMR(t, c, 1)
+			var deallocated atomic.Int32
+			n.OnCommand(func(cmd cmtest.Command) error {
+				if cmd.Name == "UVERBS_METHOD_MW_DESTROY" {
+					deallocated.Add(1)
+					if pending := c.Pending(); pending > 0 {
+						t.Errorf("Pending() while a window is deallocated = %d, want 0", pending)
+					}
+				}
+				return nil
+			})
+			loanEndsBehindQueue(t, n, c, mr, how)
+			if got := deallocated.Load(); got != 1 {
+				t.Errorf("deallocated windows = %d, want 1", got)
+			}
+		})
+	}
+}
+
+func loanEndsBehindQueue(t *testing.T, n *network, c *msg.Conn, mr *verbs.MR, how string) {
+	ctx, cancel := context.WithCancel(streamconntest.Deadline(t))
+	defer cancel()
+	lend := func() (*msg.Loan, error) {
+		return c.Lend(ctx, msg.Memory{Bytes: mr.Bytes(), MR: mr}, verbs.RemoteRead)
+	}
+	stop := func() {
+		n.stopped.Store("mlx5_1")
+		if err := c.Send(ctx, 1, nil); err != nil {
+			t.Fatalf("Send() = %v", err)
+		}
+	}
+	if how == "Loan.Close" {
+		loan, err := lend()
+		if err != nil {
+			t.Fatalf("Lend() = %v", err)
+		}
+		stop()
+		if err := loan.Close(); err != nil {
+			t.Errorf("Loan.Close() = %v", err)
+		}
+		if err := c.Err(); !errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Errorf("Err() after Loan.Close = %v, want %v", err, os.ErrDeadlineExceeded)
+		}
+		return
+	}
+	stop()
+	before := c.Pending()
+	lent := make(chan error, 1)
+	go func() { lent <- second(lend()) }()
+	for c.Pending() < before+2 && ctx.Err() == nil { // the bind, and the request for which Lend waits
+		time.Sleep(time.Millisecond)
+	}
+	if how == "end of the context of Lend" {
+		cancel()
+	} else {
+		c.Fail(io.ErrUnexpectedEOF)
+		closed(t, c)
+	}
+	if err := <-lent; err == nil {
+		t.Errorf("Lend() = nil, want an error")
+	}
 }
 
 // TestPeerTakesNothing answers a peer whose device takes no answers. It loses the connection before its answers

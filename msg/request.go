@@ -32,7 +32,8 @@ var (
 // Do makes a call, as Call does, and lends memory for its time. When Do returns, the peer can no longer
 // reach the memory, whether the call has succeeded or not. Then the program may use the memory
 // for other purposes. So after the end of ctx, Do waits until the peer has answered, but at most a second. A
-// peer that uses the memory after that loses the connection.
+// peer that uses the memory after that loses the connection. The connection also ends if the device does
+// not take the memory back within another second, or within 20 seconds if ctx has not ended.
 //
 // The bytes that the peer has written are complete when Do returns the reply.
 func (c *Conn) Do(ctx context.Context, r *Request) (*Message, error) {
@@ -56,7 +57,7 @@ func (c *Conn) do(ctx context.Context, r *Request) (*Message, error) {
 		return nil, err
 	}
 	m, err := c.call(ctx, &f, data, len(lent) > 0)
-	if failed := c.takeBack(lent); failed != nil {
+	if failed := c.takeBack(lent, c.patience(ctx)); failed != nil {
 		if err == nil {
 			m.Free()
 		}
@@ -91,7 +92,7 @@ func (c *Conn) prepare(r *Request) (f frame, data []byte, lent []*Loan, err erro
 		}
 		l, err := c.lend(x.mem, x.access)
 		if err != nil {
-			_ = c.takeBack(lent) // the peer has no token
+			_ = c.takeBack(lent, c.opts.unbind) // the peer has no token
 			return f, nil, nil, err
 		}
 		lent = append(lent, l)

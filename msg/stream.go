@@ -56,7 +56,7 @@ func (c *Conn) Stream(ctx context.Context, r *Request) (*Replies, error) {
 	}
 	cl, err := c.begin(ctx, &f, data)
 	if err != nil {
-		if failed := c.takeBack(lent); failed != nil {
+		if failed := c.takeBack(lent, c.patience(ctx)); failed != nil {
 			err = failed
 		}
 		return nil, c.opError(opCall, err)
@@ -81,7 +81,7 @@ func (r *Replies) Next(ctx context.Context) (*Message, error) {
 		return m, nil
 	}
 	r.call, r.err = nil, io.EOF
-	if failed := c.takeBack(r.lent); failed != nil {
+	if failed := c.takeBack(r.lent, c.patience(ctx)); failed != nil {
 		if err == nil {
 			m.Free()
 		}
@@ -133,7 +133,7 @@ func (r *Replies) Close() error {
 	for _, m := range dropped {
 		m.Free()
 	}
-	if err := c.takeBack(r.lent); err != nil {
+	if err := c.takeBack(r.lent, c.opts.grace); err != nil {
 		return c.opError(opCall, err)
 	}
 	return nil

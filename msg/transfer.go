@@ -227,17 +227,14 @@ func (c *Conn) awaitChunk(ctx context.Context, op cm.Op) error {
 	if ctx.Err() != nil {
 		cause = cdev.ContextError(ctx)
 	}
-	// The flush of the QP, or its close, ends the use.
-	_ = c.conn.QP().Modify(&verbs.QPAttr{State: verbs.QPErr}, verbs.QPAttrState)
-	if err = awaitFor(op, closeGrace); isPending(err) {
-		for c.conn.QP().Close() != nil && isPending(awaitFor(op, closeGrace)) {
-		}
-		op.Abandon()
+	for c.flush() != nil && isPending(awaitFor(op, closeGrace)) {
 	}
+	op.Abandon()
 	return cause
 }
 
-func awaitFor(op cm.Op, d time.Duration) error {
+// awaitFor waits for an operation, but at most for d.
+func awaitFor(op interface{ Wait(context.Context) error }, d time.Duration) error {
 	ctx, cancel := context.WithTimeout(context.Background(), d)
 	defer cancel()
 	return op.Wait(ctx)
