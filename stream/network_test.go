@@ -54,7 +54,7 @@ var inVM = network{
 		}
 		sides.Run(t, hosts[0].IPv4)
 	},
-	check: overRDMA,
+	check: func(t *testing.T, size int64, run func()) { vmtest.OverRDMA(t, size, run) },
 }
 
 // connect dials the server. The cleanup of the test closes the connection.

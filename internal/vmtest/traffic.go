@@ -18,7 +18,8 @@ import (
 // OverRDMA runs a function that transfers at least size bytes between the hosts. It checks by the kernel's
 // counters that the RDMA devices have carried the bytes, and that TCP has carried none.
 //
-//	rxe    the packets that the devices sent, and the bytes that their interfaces sent
+//	rxe    the packets that the devices sent, and the bytes that their interfaces sent. No message may have
+//	       found the receives of its peer used up (RNR): the protocols of this module have credits
 //	mlx5   the bytes that the ports sent
 //	siw    the bytes that the interfaces sent. iWARP is TCP, so run must leave its connections open: the
 //	       process must have no TCP socket.
@@ -29,39 +30,55 @@ func OverRDMA(t testing.TB, size int64, run func()) {
 	t.Helper()
 	before := carried(t)
 	run()
-	now := carried(t)
-	least := map[string]int64{}
-	switch Driver() {
-	case "rxe":
-		const mtu = 4096 // the largest of RoCE
-		least["packets"], least["interface"] = size/mtu, size
-	case "mlx5":
-		least["port"] = size
-	case "siw":
-		least["interface"] = size
-	case "erdma":
-		if n := now["interface"] - before["interface"]; n >= size {
-			t.Errorf("the interfaces sent %d bytes for %d bytes, want fewer", n, size)
-		}
-	default:
-		t.Fatalf("OverRDMA: unknown driver %q", Driver())
+	grown := carried(t)
+	for name := range grown {
+		grown[name] -= before[name]
 	}
-	for name, want := range least {
-		if got := now[name] - before[name]; got < want {
-			t.Errorf("%s counters grew by %d for %d bytes, want at least %d", name, got, size, want)
-		}
+	for _, problem := range notOverRDMA(Driver(), size, grown) {
+		t.Errorf("%s for %d bytes", problem, size)
 	}
 	if IWARP() {
 		for _, s := range tcpSockets(t) {
 			t.Errorf("the process has a TCP socket: %s", s)
 		}
-	} else if n := now["TCP"] - before["TCP"]; n != 0 {
-		t.Errorf("the kernel sent %d TCP segments, want none", n)
 	}
 }
 
-// carried returns the counters of sending, each summed over all hosts. With rdmavm -vms it adds the counters of receiving,
-// because the other host has a kernel of its own.
+// notOverRDMA returns the counters that a transfer of size bytes by RDMA does not have. grown has the growth of the
+// counters of carried.
+func notOverRDMA(driver string, size int64, grown map[string]int64) (problems []string) {
+	least, most := map[string]int64{}, map[string]int64{}
+	switch driver {
+	case "rxe":
+		const mtu = 4096 // the largest of RoCE
+		least["packets"], least["interface"] = size/mtu, size
+		most["TCP"], most["RNR"] = 0, 0
+	case "mlx5":
+		least["port"] = size
+		most["TCP"] = 0
+	case "siw":
+		least["interface"] = size
+	case "erdma":
+		most["interface"] = size - 1
+	default:
+		return []string{"unknown driver " + driver}
+	}
+	for name, want := range least {
+		if grown[name] < want {
+			problems = append(problems, fmt.Sprintf("%s counters grew by %d, want at least %d", name, grown[name], want))
+		}
+	}
+	for name, want := range most {
+		if grown[name] > want {
+			problems = append(problems, fmt.Sprintf("%s counters grew by %d, want at most %d", name, grown[name], want))
+		}
+	}
+	return problems
+}
+
+// carried returns the counters of sending, each summed over all hosts, and the number of RNR NAKs that devices of rxe
+// have sent or received. With rdmavm -vms it adds the counters of receiving, because the other host has a kernel of its
+// own.
 func carried(t testing.TB) map[string]int64 {
 	t.Helper()
 	sum := map[string]int64{"TCP": tcpSegments(t)}
@@ -83,6 +100,7 @@ func carried(t testing.TB) map[string]int64 {
 		if TwoVMs() {
 			sum["packets"] += Counter(t, "hw_counters/rcvd_pkts")
 		}
+		sum["RNR"] = Counter(t, "hw_counters/send_rnr_err") + Counter(t, "hw_counters/rcvd_rnr_err")
 	case "mlx5":
 		words := Counter(t, "counters/port_xmit_data")
 		if TwoVMs() {
