@@ -7,6 +7,7 @@ import (
 	"syscall"
 	"time"
 
+	"purerdma/internal/streamconn"
 	"purerdma/verbs"
 )
 
@@ -38,19 +39,8 @@ func (k *keepalive) overdue() error {
 	if k.probing.IsZero() || time.Since(k.probing) < limit {
 		return nil
 	}
-	return &timeoutError{fmt.Errorf("keepalive: the peer has not acknowledged a probe within %v", limit)}
+	return &streamconn.ResetError{Err: fmt.Errorf("keepalive: the peer has not acknowledged a probe within %v: %w", limit, syscall.ETIMEDOUT)}
 }
-
-// timeoutError is the error of a connection whose peer does not answer.
-type timeoutError struct{ err error }
-
-func (e *timeoutError) Error() string { return e.err.Error() + ": " + syscall.ETIMEDOUT.Error() }
-
-// Unwrap returns the cause and ETIMEDOUT.
-func (e *timeoutError) Unwrap() []error { return []error{e.err, syscall.ETIMEDOUT} }
-
-// Timeout returns true.
-func (e *timeoutError) Timeout() bool { return true }
 
 func (k *keepalive) stop() {
 	k.stopped = true
