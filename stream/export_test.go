@@ -25,10 +25,11 @@ func Hello(features uint8, slot, credits int) []byte { return hello{features, sl
 
 // Names for tests.
 const (
-	FlagFIN    = flagFIN
-	FlagFINAck = flagFINAck
-	BaseWindow = baseWindow
-	FrameLen   = frameLen
+	FlagFIN     = flagFIN
+	FlagFINAck  = flagFINAck
+	BaseWindow  = baseWindow
+	FrameLen    = frameLen
+	DefaultSlot = defaultSlot
 )
 
 // Window returns the number of receives for this connection.
