@@ -270,9 +270,9 @@ func TestClosed(t *testing.T) {
 	}
 }
 
-// TestPostDuringClose posts to QPs in RESET that are closed meanwhile. Each error names the state, or
-// says that the QP is closed. The race detector checks what the refused post reads. The wait before
-// Close synchronizes with nothing, so that the detector sees both in no order.
+// TestPostDuringClose posts to QPs in RESET, which another goroutine closes at the same time. Each error names the
+// state, or reports that the QP is closed. The race detector checks the reads of the refused post. The wait before
+// Close synchronizes with nothing, so the detector compares both.
 func TestPostDuringClose(t *testing.T) {
 	r := newSendRig(t, nil)
 	wr := []provider.SendWR{{Opcode: provider.OpSend, SGList: sge(8)}}
