@@ -36,6 +36,7 @@ func (o *Options) machine(p *parts, dir string, i int) (*qemu.Machine, error) {
 		Append:  strings.TrimSpace("quiet " + o.Append),
 	}
 	if p.hcas != nil {
+		m.WaitForWrites = p.driver.Model.WaitForWrites
 		if m.VFIOUser = p.hcas.sockets; o.VMs {
 			m.VFIOUser = m.VFIOUser[i : i+1]
 		}

@@ -97,6 +97,9 @@ type Model struct {
 	// their MAC addresses.
 	NetDriver string
 	New       func() pci.Fabric
+	// WaitForWrites makes stores to the functions wait for the model, which executes them in the order of the program
+	// even if they are to different functions (qemu.Machine.WaitForWrites).
+	WaitForWrites bool
 }
 
 // Prepare adds the modules to the kernel that the driver needs and that Debian's kernels do not
@@ -120,7 +123,7 @@ var drivers = []Driver{
 		Model: &Model{NetDriver: "mlx5_core", New: cards.New}},
 	{Name: "erdma", Modules: []string{"erdma"},
 		prepare: source{"erdma", "drivers/infiniband/hw/erdma", "CONFIG_INFINIBAND_ERDMA=m"}.prepare,
-		Model:   &Model{New: erdma.New}},
+		Model:   &Model{New: erdma.New, WaitForWrites: true}},
 }
 
 // Find returns the series with a name for an architecture, or the default for "".

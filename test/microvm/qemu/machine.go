@@ -36,6 +36,9 @@ type Machine struct {
 	// VFIOUser contains the sockets of PCI functions that other processes model. With them the
 	// machine has PCI Express and shares its memory.
 	VFIOUser []string
+	// WaitForWrites makes the guest's stores to the functions wait for the model. Otherwise QEMU queues them without
+	// a bound, and the guest can store faster than the model executes.
+	WaitForWrites bool
 }
 
 // A Dir is a directory of the host that the guest can mount.
@@ -79,10 +82,14 @@ func (m *Machine) Args() []string {
 	}
 	for i, path := range m.VFIOUser {
 		// A socket requires the JSON syntax.
-		dev, _ := json.Marshal(map[string]any{
+		props := map[string]any{
 			"driver": vfioUserPCI, "bus": fmt.Sprintf("port%d", i),
 			"socket": map[string]string{"type": "unix", "path": path}, "x-msg-timeout": answerLimit.Milliseconds(),
-		})
+		}
+		if m.WaitForWrites {
+			props["x-no-posted-writes"] = true
+		}
+		dev, _ := json.Marshal(props)
 		a = append(a, "-device", fmt.Sprintf("pcie-root-port,id=port%d,chassis=%d,slot=%d,addr=%#x", i, i+1, i+1, firstSlot+MaxDirs/8+i), "-device", string(dev))
 	}
 	for i, n := range m.Nets {

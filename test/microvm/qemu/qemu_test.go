@@ -95,6 +95,14 @@ func TestVFIOUser(t *testing.T) {
 			t.Errorf("Args lack %q: %s", want, got)
 		}
 	}
+	const waits = `"x-no-posted-writes":true`
+	if strings.Contains(got, waits) {
+		t.Errorf("Args have %q without WaitForWrites: %s", waits, got)
+	}
+	m.WaitForWrites = true
+	if got := strings.Join(m.Args(), " "); strings.Count(got, waits) != 2 {
+		t.Errorf("Args lack %q for each function: %s", waits, got)
+	}
 }
 
 // TestHasVFIOUser runs shell scripts instead of QEMU.
