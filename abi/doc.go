@@ -2,7 +2,7 @@
 
 // Package abi mirrors the structs and constants of the kernel's RDMA user-space ABI. The headers are
 // rdma_user_cm.h, ib_user_verbs.h, rdma_user_ioctl.h, rdma_netlink.h, the headers that these
-// include, and the headers of the drivers rxe, siw and mlx5. The package holds only data, no system
+// include, and the headers of the drivers rxe, siw, erdma and mlx5. The package holds only data, no system
 // calls and no policy.
 //
 // Constants keep the kernel's spelling, so that one grep finds them here and in the kernel. Types

@@ -172,7 +172,7 @@ func normal(name string) string {
 var pointer = reflect.TypeFor[abi.Pointer]()
 
 // address matches the names of members that hold addresses of user memory.
-var address = regexp.MustCompile(`^(response|optval|counters_data|mmap_info_addr|(\w+_)?(buf|db)_addr|\w+_ptr)$`)
+var address = regexp.MustCompile(`^(response|optval|counters_data|mmap_info_addr|(\w+_)?(buf|db)_addr|\w+_ptr|(qbuf|db_record)_va)$`)
 
 // sameType returns the reason why t cannot be the type of m, or "".
 func (k *comparison) sameType(t reflect.Type, m golden.Member) string {

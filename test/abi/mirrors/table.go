@@ -12,6 +12,11 @@ import (
 
 // Table lists the mirrors of package abi.
 var Table = []Mirror{
+	{"erdma_ureq_create_cq", reflect.TypeFor[abi.ErdmaUreqCreateCQ]()},
+	{"erdma_uresp_create_cq", reflect.TypeFor[abi.ErdmaUrespCreateCQ]()},
+	{"erdma_ureq_create_qp", reflect.TypeFor[abi.ErdmaUreqCreateQP]()},
+	{"erdma_uresp_create_qp", reflect.TypeFor[abi.ErdmaUrespCreateQP]()},
+	{"erdma_uresp_alloc_ctx", reflect.TypeFor[abi.ErdmaUrespAllocCtx]()},
 	{"ib_uverbs_flow_action_esp_keymat_aes_gcm", reflect.TypeFor[abi.UverbsFlowActionESPKeymatAESGCM]()},
 	{"ib_uverbs_flow_action_esp_replay_bmp", reflect.TypeFor[abi.UverbsFlowActionESPReplayBmp]()},
 	{"ib_uverbs_flow_action_esp_encap", reflect.TypeFor[abi.UverbsFlowActionESPEncap]()},
