@@ -152,7 +152,8 @@ func sysfsDevices(class string) ([]DeviceInfo, error) {
 }
 
 // sysfsDriver returns the driver of the device with that directory below /sys/class/infiniband. The
-// driver of a software device is guessed by the name, as rdma-core does.
+// driver of a device without a link to its driver is guessed by the name, as rdma-core does for software devices.
+// Linux's erdma makes no such link.
 func sysfsDriver(ib string) abi.DriverID {
 	if link, err := os.Readlink(filepath.Join(ib, "device/driver")); err == nil {
 		if filepath.Base(link) == "mlx5_core" {
@@ -161,6 +162,8 @@ func sysfsDriver(ib string) abi.DriverID {
 		return abi.RDMA_DRIVER_UNKNOWN
 	}
 	switch name := filepath.Base(ib); {
+	case strings.HasPrefix(name, "erdma"):
+		return abi.RDMA_DRIVER_ERDMA
 	case strings.HasPrefix(name, "rxe"):
 		return abi.RDMA_DRIVER_RXE
 	case strings.HasPrefix(name, "siw"):

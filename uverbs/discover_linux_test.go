@@ -29,6 +29,7 @@ func TestSysfsDevices(t *testing.T) {
 		"infiniband_verbs/uverbs2/ibdev":       "rocep1s0\n",
 		"infiniband_verbs/uverbs2/abi_version": "1\n",
 		"infiniband_verbs/uverbs3/ibdev":       "rxe9\n",
+		"infiniband_verbs/uverbs4/ibdev":       "erdma_0\n",
 	} {
 		path = filepath.Join(class, path)
 		if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
@@ -49,6 +50,7 @@ func TestSysfsDevices(t *testing.T) {
 		t.Fatalf("sysfsDevices: %v", err)
 	}
 	want := []DeviceInfo{
+		{Name: "erdma_0", Index: -1, Node: "/dev/infiniband/uverbs4", DriverID: abi.RDMA_DRIVER_ERDMA},
 		{Name: "rocep1s0", Index: -1, Node: "/dev/infiniband/uverbs2", DriverID: abi.RDMA_DRIVER_MLX5, ABIVersion: 1},
 		{Name: "rxe0", Index: -1, Node: "/dev/infiniband/uverbs1", DriverID: abi.RDMA_DRIVER_RXE, ABIVersion: 2, NodeGUID: 0x505400fffe123456, NodeType: NodeCA},
 		{Name: "rxe9", Index: -1, Node: "/dev/infiniband/uverbs3"},
