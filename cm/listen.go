@@ -7,6 +7,9 @@ import (
 	"context"
 	"errors"
 	"net"
+	"net/netip"
+	"strings"
+	"syscall"
 	"time"
 
 	"purerdma/inflight"
@@ -92,7 +95,8 @@ type Listener struct {
 // [ID.Bind] and [ListenConfig.ListenAddr] accept loopback addresses, as in C.
 //
 // iWARP uses the ports of TCP, where IPv6's wildcard takes no IPv4 requests. For all IPv4
-// addresses use "tcp4".
+// addresses use "tcp4". Devices of the kernel's driver erdma connect over IPv4 only. On a host with
+// such a device, an empty host means all IPv4 addresses, unless the network ends with "6".
 func Listen(ctx context.Context, network, address string) (*Listener, error) {
 	return new(ListenConfig).Listen(ctx, network, address)
 }
@@ -106,7 +110,12 @@ func (lc *ListenConfig) Listen(ctx context.Context, network, address string) (*L
 	if local.Addr().Unmap().IsLoopback() {
 		return nil, &OpError{Op: opListen, Local: local, Err: errLoopback}
 	}
-	return lc.ListenAddr(ps, local)
+	l, err := lc.ListenAddr(ps, local)
+	if errors.Is(err, syscall.EAFNOSUPPORT) && local.Addr().Is6() && strings.HasPrefix(address, ":") && !strings.HasSuffix(network, "6") {
+		// The kernel lets no ID listen on all IPv6 addresses if one of the devices refuses (cma_listen_on_all).
+		return lc.ListenAddr(ps, AddrFrom(netip.AddrPortFrom(netip.IPv4Unspecified(), local.Port())))
+	}
+	return l, err
 }
 
 // ListenAddr is like Listen for an address in a port space, which needs no look-up. It accepts

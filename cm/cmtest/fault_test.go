@@ -223,3 +223,41 @@ func TestLeft(t *testing.T) {
 		ln.Close()
 	})
 }
+
+// TestListenOverIPv4Only listens on all addresses of a host with a device that refuses IPv6.
+func TestListenOverIPv4Only(t *testing.T) {
+	onMachines(t, func(t *testing.T, k *cmtest.Kernel) {
+		for _, tc := range []struct {
+			network, address string
+			want             string // "" for an error
+		}{
+			{"tcp", ":7471", "0.0.0.0:7471"},
+			{"tcp4", ":7471", ""}, // IPv4 is refused here
+			{"tcp6", ":7471", ""},
+			{"tcp", "[::]:7471", ""},
+		} {
+			refused := false
+			k.OnCommand(func(c cmtest.Command) error {
+				if c.Name == "LISTEN" && !refused {
+					refused = true
+					return syscall.EAFNOSUPPORT
+				}
+				return nil
+			})
+			ln, err := (&cm.ListenConfig{Host: k.Host()}).Listen(deadline(t), tc.network, tc.address)
+			if tc.want == "" {
+				if !errors.Is(err, syscall.EAFNOSUPPORT) {
+					t.Errorf("Listen(%s, %s) = %v, %v, want EAFNOSUPPORT", tc.network, tc.address, ln, err)
+				}
+				continue
+			}
+			if err != nil {
+				t.Fatalf("Listen(%s, %s): %v", tc.network, tc.address, err)
+			}
+			if got := ln.Addr().String(); got != tc.want {
+				t.Errorf("Addr() of Listen(%s, %s) = %s, want %s", tc.network, tc.address, got, tc.want)
+			}
+			ln.Close()
+		}
+	})
+}
