@@ -78,7 +78,10 @@ type Dialer struct {
 	// that the program posts receives.
 	Receive *inflight.ReceiveConfig
 	// Shared has the connection use the receives, the memory and the completion queues of a
-	// Shared. Then PD, Receive, and the CQs and the SRQ of QP must be nil.
+	// Shared. Then PD, and the CQs and the SRQ of QP must be nil. On a device without shared
+	// receive queues the connection has receives of its own instead, by Receive. If Receive is
+	// nil, they are as many as QP has, of the Size in the configuration of Shared. On other
+	// devices Receive has no effect.
 	Shared *Shared
 	// TOS is the type of service of the packets. 0 means the default: see [ID.SetTOS].
 	TOS uint8
@@ -174,7 +177,7 @@ func (d *Dialer) resolved(ctx context.Context, ch *EventChannel, ps PortSpace, d
 	if err == nil {
 		if err = d.resolve(ctx, id, dst); err == nil {
 			r := &Resolved{pendingConn: pendingConn{ep: newEndpoint(ch, id), options: options}}
-			options.choose(id, d.PD)
+			r.options.choose(id, d.PD)
 			go r.ep.pump()
 			return r, nil
 		}

@@ -58,8 +58,9 @@ type ListenConfig struct {
 	// that the program posts receives.
 	Receive *inflight.ReceiveConfig
 	// Shared has the connections use the receives, the memory and the completion queues of a
-	// Shared, so that an idle connection costs little. Then PD, Receive, and the CQs and the SRQ
-	// of QP must be nil.
+	// Shared, so that an idle connection costs little. Then PD, and the CQs and the SRQ of QP
+	// must be nil. Devices without shared receive queues are an exception, as for
+	// [Dialer.Shared].
 	Shared *Shared
 	// NetNS is the network namespace to listen in, as in IDConfig. Names are resolved in the
 	// process's own namespace.

@@ -26,13 +26,13 @@ type connOptions struct {
 	shared    *Shared                 // or nil
 }
 
-var errSharedOptions = fmt.Errorf("Shared with PD or Receive, which it replaces: %w", syscall.EINVAL)
+var errSharedOptions = fmt.Errorf("Shared with PD, which it replaces: %w", syscall.EINVAL)
 
 // check returns why the options cannot be used, or nil.
 func (o *connOptions) check(pd func(*verbs.Device) (*verbs.PD, error)) error {
 	switch {
 	case o.shared == nil:
-	case pd != nil || o.receive != nil:
+	case pd != nil:
 		return errSharedOptions
 	case o.shared.config.Pool.Access&(verbs.RemoteRead|verbs.RemoteWrite|verbs.RemoteAtomic) != 0:
 		return errSharedRemote
@@ -40,12 +40,21 @@ func (o *connOptions) check(pd func(*verbs.Device) (*verbs.PD, error)) error {
 	return nil
 }
 
-// choose sets the functions that make the objects of an ID.
+// choose sets the functions that make the objects of an ID. If the device has no shared receive queues, it
+// replaces the Shared by receives of the connection's own.
 func (o *connOptions) choose(id *ID, pd func(*verbs.Device) (*verbs.PD, error)) {
 	id.pdOf = pd
-	if o.shared != nil {
-		id.pdOf, id.createQP = o.shared.pdOf, o.shared.createQP
+	if o.shared == nil {
+		return
 	}
+	if dev := id.Device(); dev != nil && dev.Attr().MaxSRQ == 0 {
+		if o.receive == nil {
+			o.receive = &inflight.ReceiveConfig{Size: o.shared.config.Receive.Size}
+		}
+		o.shared = nil
+		return
+	}
+	id.pdOf, id.createQP = o.shared.pdOf, o.shared.createQP
 }
 
 // receiving is the part of an endpoint that takes messages.

@@ -35,6 +35,9 @@ type SharedConfig struct {
 // peer of the connections could use it. A connection that lends memory to its peer binds a memory
 // window of type 2, or does not use a Shared.
 //
+// A device without shared receive queues (verbs.DeviceAttr.MaxSRQ is 0) does not use the Shared: see
+// [Dialer.Shared].
+//
 // Messages of all connections use the same receives. A connection whose program does not free its
 // messages fails at inflight.ReceiveConfig.MaxHeld.
 //

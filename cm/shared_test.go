@@ -10,12 +10,14 @@ import (
 	"errors"
 	"net/netip"
 	"runtime"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
 
 	"purerdma/cm"
 	"purerdma/inflight"
+	"purerdma/uverbs/uverbstest"
 	"purerdma/verbs"
 )
 
@@ -77,6 +79,44 @@ func TestSharedIsolation(t *testing.T) {
 		}
 		m.Free()
 	})
+}
+
+// TestSharedWithoutSRQ uses a Shared on devices without shared receive queues.
+func TestSharedWithoutSRQ(t *testing.T) {
+	for name, receive := range map[string]*inflight.ReceiveConfig{"default": nil, "Receive": {Depth: 3, Size: 100}} {
+		t.Run(name, func(t *testing.T) {
+			machine := uverbstest.New("rxe0", "rxe1")
+			machine.NoSRQ = true
+			s := cm.NewShared(cm.SharedConfig{Receive: inflight.ReceiveConfig{Size: 50}})
+			fake := newFakeNet(t, machine, cm.ListenConfig{Shared: s, Receive: receive})
+			ctx := within(t, 10*time.Second)
+			taken := acceptOne(ctx, t, fake.ln, nil)
+			client := ok(fake.d.Dial(ctx, "tcp", fake.ln.Addr().String()))(t)
+			server := taken()
+			if srq := server.QP().SRQ(); srq != nil {
+				t.Errorf("SRQ() = %v, want nil", srq)
+			}
+			size := 50
+			if receive != nil {
+				size = receive.Size
+			}
+			text := strings.Repeat("x", size)
+			for range 5 {
+				if err := sendCopy(ctx, client, []byte(text)); err != nil {
+					t.Fatalf("sendCopy(%d bytes) = %v", size, err)
+				}
+				m := ok(server.Receive(ctx))(t)
+				if string(m.Bytes()) != text {
+					t.Errorf("Receive() = %q, want %q", m.Bytes(), text)
+				}
+				m.Free()
+			}
+			closed(t, client)
+			closed(t, server)
+			closed(t, s)
+			fake.close(t)
+		})
+	}
 }
 
 // lendToOne binds a window for the peer of one connection, and has the peers of two use it.

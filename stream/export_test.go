@@ -42,8 +42,8 @@ func (c *Conn) Window() int {
 // QP returns the QP of the connection.
 func (c *Conn) QP() *verbs.QP { return c.l.conn.QP() }
 
-// QPCap returns the capacities of the QPs of connections with shared receives.
-func QPCap() verbs.QPCap { return (&Options{Shared: &Shared{}}).qp().Cap }
+// QPCap returns the capacities of the QP of a connection with the default options.
+func QPCap() verbs.QPCap { return (&Options{Slot: defaultSlot, Window: defaultWindow}).qp().Cap }
 
 // Sent returns the number of credits that the connection has used.
 func (c *Conn) Sent() uint32 {

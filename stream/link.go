@@ -67,6 +67,7 @@ var errNoCredits = fmt.Errorf("the receives of the Shared are used up: %w", sysc
 // newLink makes the QP and takes the credits for a pending connection. It may wait for credits until ctx
 // ends. After an error the caller closes or rejects p.
 func newLink(ctx context.Context, p cm.PendingConn, opts Options) (*link, error) {
+	opts = opts.on(p.Device())
 	l := &link{opts: opts, iwarp: p.Device().Transport() == verbs.TransportIWARP, settled: make(chan struct{}, 1)}
 	l.stream = streamconn.New(l)
 	l.recv.window = opts.Window

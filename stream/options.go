@@ -33,7 +33,8 @@ type Options struct {
 	Spin time.Duration
 	// Shared holds the receives and the memory of the connections. If it is nil, each connection of a
 	// Dialer has receives of its own, which are Window times Slot bytes of registered memory. A Listener
-	// makes a Shared for its connections then, unless ListenConfig.Private is set.
+	// makes a Shared for its connections then, unless ListenConfig.Private is set. On a device without shared
+	// receive queues each connection has receives of its own.
 	Shared *Shared
 
 	// rnrRetry is ConnParam.RNRRetryCount of a test.
@@ -73,19 +74,26 @@ func (o *Options) checkReceives() error {
 	return nil
 }
 
-// receive returns the configuration of the connection's own receives, nil if the receives are shared.
-func (o *Options) receive() *inflight.ReceiveConfig {
-	if o.Shared != nil {
-		return nil
+// on returns the options for a device. A connection on a device without shared receive queues uses no Shared.
+func (o Options) on(dev *verbs.Device) Options {
+	if o.Shared != nil && dev.Attr().MaxSRQ == 0 {
+		o.Shared, o.Window = nil, o.depth()
 	}
-	return &inflight.ReceiveConfig{Size: o.Slot, Depth: o.Window}
+	return o
 }
 
-// qp returns the configuration of a QP.
+// depth returns the number of a connection's own receives. It is less than Window if Slot comes from a
+// Shared, and checkReceives would refuse the two.
+func (o *Options) depth() int { return min(o.Window, maxReceiveBytes/o.Slot) }
+
+// receive returns the configuration of a connection's own receives. It has no effect on a connection that uses a
+// Shared.
+func (o *Options) receive() *inflight.ReceiveConfig {
+	return &inflight.ReceiveConfig{Size: o.Slot, Depth: o.depth()}
+}
+
+// qp returns the configuration of a QP. The capacities for receives have no effect on a QP that uses a Shared.
 func (o *Options) qp() verbs.QPConfig {
-	caps := verbs.QPCap{SendWR: maxSends + controlSends + spareSends, SendSGE: 2}
-	if o.Shared == nil {
-		caps.RecvWR, caps.RecvSGE = o.Window, 1
-	}
+	caps := verbs.QPCap{SendWR: maxSends + controlSends + spareSends, SendSGE: 2, RecvWR: o.depth(), RecvSGE: 1}
 	return verbs.QPConfig{Cap: caps, OneCQ: true, Spin: o.Spin}
 }

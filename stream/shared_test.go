@@ -15,6 +15,7 @@ import (
 	"purerdma/cm/cmtest"
 	"purerdma/internal/streamconn/streamconntest"
 	"purerdma/stream"
+	"purerdma/uverbs/uverbstest"
 )
 
 // TestSharedCredits transfers data on more connections than the shared receives have credits for. No
@@ -106,6 +107,33 @@ func TestCreditsOfSlowClose(t *testing.T) {
 		if time.Now().After(stop) {
 			t.Fatalf("FreeCredits() = %d after the QP was closed, want %d", s.FreeCredits(), without)
 		}
+	}
+}
+
+// TestWithoutSRQ transfers data over devices without shared receive queues.
+func TestWithoutSRQ(t *testing.T) {
+	shared := func() *stream.Shared {
+		s := stream.NewShared(stream.SharedConfig{Slot: 1 << 20})
+		t.Cleanup(func() { s.Close() })
+		return s
+	}
+	for name, tc := range map[string]struct {
+		o      ends
+		window int
+	}{
+		"default":     {ends{}, 32},
+		"Shared":      {ends{dial: stream.Options{Shared: shared()}, listen: stream.Options{Shared: shared(), Window: 7}}, 7},
+		"large slots": {ends{listen: stream.Options{Shared: shared(), Window: 100}}, 32},
+	} {
+		t.Run(name, func(t *testing.T) {
+			machine := uverbstest.New("rxe0", "rxe1")
+			machine.NoSRQ = true
+			c, s := pair(t, streamconntest.Kernel(t, machine), tc.o)
+			if n := s.Window(); n != tc.window {
+				t.Errorf("Window() = %d, want %d", n, tc.window)
+			}
+			streamconntest.Transfer(t, c, s, 1<<20)
+		})
 	}
 }
 

@@ -28,6 +28,9 @@ func newContext(k *Kernel, info uverbs.DeviceInfo) *context {
 	}
 	c.HandleRest()
 	c.Attr.Base = deviceAttr
+	if k.NoSRQ {
+		c.Attr.Base.MaxSRQ = 0
+	}
 	c.Port = port
 	c.GIDs = []abi.UverbsGIDEntry{fakeuverbs.IPv4GID(info)}
 	c.Keys = func() (lkey, rkey uint32) {

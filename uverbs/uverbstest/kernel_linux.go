@@ -22,6 +22,9 @@ type Kernel struct {
 	// Linux 5.10 does. It must be set before devices are opened.
 	ReuseNumbers bool
 
+	// NoSRQ makes devices without shared receive queues. It must be set before devices are opened.
+	NoSRQ bool
+
 	mu        sync.Mutex // guards all fields below
 	devices   fakeuverbs.Devices
 	contexts  map[*context]struct{} // all open contexts

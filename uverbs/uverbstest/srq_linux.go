@@ -24,6 +24,9 @@ type srq struct {
 }
 
 func (c *context) createSRQ(req *uverbs.Request) error {
+	if c.k.NoSRQ {
+		return syscall.EOPNOTSUPP
+	}
 	s := &srq{
 		c:      c,
 		pd:     c.PDs[fakeuverbs.Handle(req, abi.UVERBS_ATTR_CREATE_SRQ_PD_HANDLE)],

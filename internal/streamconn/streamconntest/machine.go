@@ -20,23 +20,24 @@ import (
 // checks that all objects are closed. It waits for this, because a Close may linger in the background.
 func RXE(t testing.TB) *cmtest.Kernel {
 	t.Helper()
-	return kernel(t, uverbstest.New("rxe0", "rxe1"))
+	return Kernel(t, uverbstest.New("rxe0", "rxe1"))
 }
 
 // MLX5 is like RXE with devices of mlx5. Its transfers make no system calls.
 func MLX5(t testing.TB) *cmtest.Kernel {
 	t.Helper()
-	return kernel(t, inprocess.New(inprocess.Config{}, "mlx5_0", "mlx5_1"))
+	return Kernel(t, inprocess.New(inprocess.Config{}, "mlx5_0", "mlx5_1"))
 }
 
 // StoppableMLX5 is like MLX5. The devices stop while the Locker is locked.
 func StoppableMLX5(t testing.TB) (*cmtest.Kernel, sync.Locker) {
 	t.Helper()
 	devices := inprocess.New(inprocess.Config{}, "mlx5_0", "mlx5_1")
-	return kernel(t, devices), devices.Fabric
+	return Kernel(t, devices), devices.Fabric
 }
 
-func kernel(t testing.TB, devices uverbs.Kernel) *cmtest.Kernel {
+// Kernel is like RXE with other devices.
+func Kernel(t testing.TB, devices uverbs.Kernel) *cmtest.Kernel {
 	t.Helper()
 	k := cmtest.New(devices)
 	t.Cleanup(func() {
