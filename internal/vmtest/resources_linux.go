@@ -37,8 +37,7 @@ func addResources(count map[string]int) error {
 	return err
 }
 
-// CMIDs returns the number of connection manager IDs that are bound to the host's device. It grows by one
-// when a server starts to listen on the address of the device.
+// CMIDs returns the number of connection manager IDs that are bound to the host's device.
 func (h Host) CMIDs(t testing.TB) uint64 {
 	t.Helper()
 	list, err := summaries()
@@ -51,6 +50,36 @@ func (h Host) CMIDs(t testing.TB) uint64 {
 		}
 	}
 	return 0
+}
+
+// Listeners returns the number of those IDs that listen. A server binds its ID first, and
+// requests are refused until it listens.
+func (h Host) Listeners(t testing.TB) (n int) {
+	t.Helper()
+	c, err := rdmanl.Dial()
+	if err != nil {
+		t.Fatalf("rdmanl.Dial: %v", err)
+	}
+	defer c.Close()
+	devices, err := c.Devices()
+	if err != nil {
+		t.Fatalf("Conn.Devices: %v", err)
+	}
+	for _, d := range devices {
+		if d.Name != h.Device {
+			continue
+		}
+		ids, err := c.CMIDs(d.Index)
+		if err != nil {
+			t.Fatalf("Conn.CMIDs(%d): %v", d.Index, err)
+		}
+		for _, id := range ids {
+			if id.State == rdmanl.CMListen {
+				n++
+			}
+		}
+	}
+	return n
 }
 
 // Unplug removes a host's RDMA device and returns when the kernel has finished. Before Linux 7.3 the kernel

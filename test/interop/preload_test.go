@@ -80,9 +80,9 @@ func TestPreload(t *testing.T) {
 				ctx, cancel := context.WithTimeout(t.Context(), preloadLimit)
 				defer cancel()
 				host, port := vmtest.Hosts(t, 2)[0], newPort()
-				ids := host.CMIDs(t)
+				listeners := host.Listeners(t)
 				c := startPreloaded(ctx, t, sends, p.name, p.server(path, port)...)
-				awaitID(t, host, ids, func() bool { return ctx.Err() == nil })
+				awaitServer(t, host, listeners, func() bool { return ctx.Err() == nil })
 				d := rsocket.Dialer{CM: cm.Dialer{LocalAddr: cm.AddrFrom(netip.AddrPortFrom(netip.MustParseAddr(path.Client), 0))}}
 				conn, err := d.DialContext(ctx, "tcp", net.JoinHostPort(path.Server, port))
 				if err != nil {

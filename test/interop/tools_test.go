@@ -125,11 +125,11 @@ func (m meeting) try(ctx context.Context, t *testing.T) (err error) {
 	return nil
 }
 
-// start starts a server. If it listens on an address, start waits until it has an ID or a TCP socket. Otherwise
+// start starts a server. If it listens on an address, start waits until an ID or a TCP socket listens. Otherwise
 // some of many connections would be refused while it starts to listen.
 func start(ctx context.Context, t *testing.T, server pairing.Program, args ...string) (*pairing.Process, error) {
 	host := vmtest.Hosts(t, 2)[0]
-	ids := host.CMIDs(t)
+	listeners := host.Listeners(t)
 	proc, err := pairing.Start(ctx, server, args...)
 	if err != nil || !slices.Contains(args, "-b") {
 		return proc, err
@@ -137,7 +137,7 @@ func start(ctx context.Context, t *testing.T, server pairing.Program, args ...st
 	if i := slices.Index(args, "-p"); slices.Contains(args, "s") { // -T s
 		awaitListener(args[i+1], proc.Alive)
 	} else {
-		awaitID(t, host, ids, proc.Alive)
+		awaitServer(t, host, listeners, proc.Alive)
 	}
 	return proc, err
 }
@@ -153,10 +153,10 @@ func awaitListener(port string, alive func() bool) {
 	}
 }
 
-// awaitID waits until a host has another number of IDs than before, so that a server listens. It stops
-// waiting if the server is no longer alive.
-func awaitID(t *testing.T, host vmtest.Host, before uint64, alive func() bool) {
-	for start := time.Now(); host.CMIDs(t) == before && alive() && time.Since(start) < startWait; {
+// awaitServer waits until a host has more listening IDs than before. It stops waiting if the server is no longer
+// alive.
+func awaitServer(t *testing.T, host vmtest.Host, before int, alive func() bool) {
+	for start := time.Now(); host.Listeners(t) <= before && alive() && time.Since(start) < startWait; {
 		time.Sleep(10 * time.Millisecond)
 	}
 }

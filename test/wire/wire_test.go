@@ -133,10 +133,9 @@ func recordRpings(t *testing.T) (theirs, ours rpings) {
 	}
 	run := func(path string) (r rpings) {
 		ctx := deadline(t)
-		before := hosts[0].CMIDs(t)
+		before := hosts[0].Listeners(t)
 		s := start(t, ctx, "", path, "-s", "-a", hosts[0].IPv4.String(), "-C", "3", "-S", "100")
-		until(t, "rping is bound", func() bool { return hosts[0].CMIDs(t) > before })
-		time.Sleep(time.Second) // the server listens one command later
+		until(t, "rping listens", func() bool { return hosts[0].Listeners(t) > before })
 		cl := start(t, ctx, "", path, "-c", "-a", hosts[0].IPv4.String(), "-I", hosts[1].IPv4.String(), "-C", "3", "-S", "100")
 		r.client = cl.wait(t)
 		r.server = s.wait(t)

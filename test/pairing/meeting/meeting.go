@@ -78,7 +78,7 @@ func (m Meeting) try(t *testing.T) (client, served pairing.Output, err error) {
 	t.Helper()
 	p := Program(t, m.Program)
 	host := vmtest.Hosts(t, 2)[0]
-	ids := host.CMIDs(t)
+	listeners := host.Listeners(t)
 	server, err := pairing.Start(t.Context(), p, m.Server...)
 	if err != nil {
 		t.Fatalf("pairing.Start: %v", err)
@@ -86,7 +86,7 @@ func (m Meeting) try(t *testing.T) (client, served pairing.Output, err error) {
 	// A client that starts too early has to be started again. If many connections arrive when
 	// the server starts to listen, some of them would be refused.
 	for start := time.Now(); server.Alive() && time.Since(start) < ServerLimit; time.Sleep(10 * time.Millisecond) {
-		if m.TCP != "" && listens(t, m.TCP) || m.TCP == "" && host.CMIDs(t) != ids {
+		if m.TCP != "" && listens(t, m.TCP) || m.TCP == "" && host.Listeners(t) > listeners {
 			break
 		}
 	}
