@@ -18,6 +18,7 @@ import (
 
 // inMemory runs connections on a fake kernel.
 func (s *soak) inMemory(t *testing.T, k *cmtest.Kernel, lanes int) error {
+	s.fake = true
 	ln, err := s.protocol.listen(s.ctx, cm.ListenConfig{Host: k.Host()}, "10.0.0.1:7471")
 	if err != nil {
 		t.Fatalf("Listen: %v", err)

@@ -114,7 +114,7 @@ func (e *messageEnd) closedByPeer() bool {
 		e.s.stats.lost.Add(1)
 		return true
 	}
-	return vmtest.Driver() == "" && ok && wc.Status == verbs.WCRetryExcErr
+	return e.s.fake && ok && wc.Status == verbs.WCRetryExcErr
 }
 
 // await waits for a message. It returns false if the connection ends first.

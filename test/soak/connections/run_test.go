@@ -31,6 +31,7 @@ type soak struct {
 	patience time.Duration
 	stats    stats
 	spoil    spoil
+	fake     bool // devices that are no kernel's
 
 	removed     atomic.Pointer[chan struct{}] // of lives that begin now
 	dialedLives sync.Map                      // lives of dialed connections by seed, until they are accepted
