@@ -253,7 +253,8 @@ func (e *messageEnd) serve(m *msg.Message) {
 }
 
 // useLent reads lent memory, and writes to it. It does not read where packets are lost on rxe, because a READ may then
-// complete without all of its data (docs/reference/driver-faults.md).
+// complete without all of its data. With siw the data may change when the other side aborts
+// (docs/reference/driver-faults.md).
 func (e *messageEnd) useLent(ctx context.Context, p callPlan, read, write func(verbs.SGE) error) error {
 	b, err := e.conn.Pool().Get(ctx, p.lent)
 	if err != nil {
@@ -264,7 +265,9 @@ func (e *messageEnd) useLent(ctx context.Context, p callPlan, read, write func(v
 		if err := read(b.SGE()); err != nil {
 			return err
 		}
-		e.check(b.Bytes(), p, partRead, p.lent)
+		if e.plan.ending != aborts || vmtest.Driver() != "siw" {
+			e.check(b.Bytes(), p, partRead, p.lent)
+		}
 	}
 	copy(b.Bytes(), e.out(p, partWrite, p.lent))
 	return write(b.SGE())
