@@ -3,6 +3,7 @@
 package connectx
 
 import (
+	"bytes"
 	"encoding/binary"
 
 	"purerdma/test/connectx/prm"
@@ -77,7 +78,8 @@ func (q *qp) datagram(r *request) prm.Syndrome {
 	}
 	m := &q.d.message
 	*m = message{from: q, service: q.service, request: r, data: r.local, sgid: src.gid(), dgid: [16]byte(prm.AV.RGID.Of(r.av)), to: uint32(prm.AV.DestQPN.Get(r.av))}
-	if fate := q.d.fabric.fate(q.d, m); fate.requestLost {
+	fate := q.d.fabric.fate(q.d, m)
+	if fate.requestLost {
 		return prm.SyndromeNone
 	}
 	kind := unicastFrames
@@ -89,10 +91,30 @@ func (q *qp) datagram(r *request) prm.Syndrome {
 	l3 := header(&head, src, m)
 	m.data = append(append(q.d.withHeader[:0], head[:]), r.local...)
 	q.d.withHeader = m.data[:0]
+	if fate.delay > 0 {
+		later := m.copy()
+		new(timer).start(q.d.fabric, fate.delay, func() { later.deliverDatagram(key, l3) })
+		return prm.SyndromeNone
+	}
+	m.deliverDatagram(key, l3)
+	return prm.SyndromeNone
+}
+
+// copy returns a datagram that stays when the device processes another request.
+func (m *message) copy() *message {
+	later, r := *m, *m.request
+	r.av, r.segments, r.local = nil, nil, nil
+	later.request, later.data = &r, [][]byte{bytes.Join(m.data, nil)}
+	return &later
+}
+
+// deliverDatagram delivers a datagram to each of its receivers.
+func (m *message) deliverDatagram(key, l3 uint64) {
+	q := m.from
 	if m.to == multicastQPN {
 		for _, d := range q.d.fabric.devices {
 			if len(d.groups[m.dgid]) > 0 && d.portUp() {
-				d.fw.port.frames.rdmaReceived[kind].addPackets(1, m.length)
+				d.fw.port.frames.rdmaReceived[multicastFrames].addPackets(1, m.length)
 			}
 			for _, p := range d.groups[m.dgid] {
 				if p != q || !prm.QPC.BlockLoopback.Is(q.context[:]) {
@@ -100,14 +122,14 @@ func (q *qp) datagram(r *request) prm.Syndrome {
 				}
 			}
 		}
-		return prm.SyndromeNone
+		return
 	}
 	for _, d := range q.d.fabric.devices {
 		if !d.hasGID(m.dgid) {
 			continue
 		}
 		if d.portUp() {
-			d.fw.port.frames.rdmaReceived[kind].addPackets(1, m.length)
+			d.fw.port.frames.rdmaReceived[unicastFrames].addPackets(1, m.length)
 		}
 		if m.to == 1 {
 			for _, o := range d.queues.objects {
@@ -119,7 +141,6 @@ func (q *qp) datagram(r *request) prm.Syndrome {
 			p.accept(m, key, l3)
 		}
 	}
-	return prm.SyndromeNone
 }
 
 // accept receives a datagram if the QP can.

@@ -62,10 +62,10 @@ func (q *qp) exchange(f *flight, r *request) {
 		q.d.fw.port.frames.rdmaSent[unicastFrames].addPackets(m.size())
 	}
 	a := answer{}
-	if !fate.requestLost {
+	if fate.arrives() {
 		a = q.d.fabric.deliver(m)
 	}
-	if q.service == prm.ServiceUC {
+	if q.service == prm.ServiceUC && fate.delay == 0 {
 		f.done = true
 		return
 	}

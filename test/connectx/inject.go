@@ -48,11 +48,14 @@ func (f *Fabric) OnPacket(fn func(*Packet) (Fate, time.Duration)) {
 	f.onPacket = fn
 }
 
-// fate is the determined fate of a message.
+// fate is the determined fate of a message. With a delay, the message or its answer arrives after the delay.
 type fate struct {
 	requestLost, answerLost bool
 	delay                   time.Duration
 }
+
+// arrives reports whether the message arrives now.
+func (f *fate) arrives() bool { return !f.requestLost && (f.delay == 0 || f.answerLost) }
 
 // fate determines the fate of a message of d, and traces it.
 func (f *Fabric) fate(d *Device, m *message) fate {
@@ -75,7 +78,7 @@ func (f *Fabric) fate(d *Device, m *message) fate {
 	}
 	if f.onPacket != nil {
 		what, delay := f.onPacket(&p)
-		r.requestLost = r.requestLost || what == Lost || what == Arrives && delay > 0
+		r.requestLost = r.requestLost || what == Lost
 		r.answerLost, r.delay = what == AnswerLost, delay
 	}
 	if d.cfg.Trace != nil {

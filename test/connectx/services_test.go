@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"errors"
 	"testing"
+	"time"
 
 	"purerdma/test/connectx/prm"
 )
@@ -73,6 +74,58 @@ func TestUD(t *testing.T) {
 	src := p.a.alloc(8192)
 	p.qa.post(request1(prm.WQESend, signaled, 0).av(p.b.gid, p.qb.n, 0x11).data(4097, p.a.key, src))
 	want(t, p.qa.send, false, prm.SyndromeLocalLength)
+}
+
+// TestDelayUnreliable delays a message of a service without acknowledgements. It must arrive once, also if the sender
+// changes its memory before.
+func TestDelayUnreliable(t *testing.T) {
+	for name, service := range map[string]uint64{"UC": prm.ServiceUC, "UD": prm.ServiceUD} {
+		t.Run(name, func(t *testing.T) {
+			p := newPair(t, service, nil)
+			p.a.d.fabric.OnPacket(delayOnce(10 * time.Millisecond))
+			dst, src := p.b.alloc(256), p.a.alloc(64)
+			copy(p.a.bytes(src, 4), "late")
+			header := 0
+			w := request1(prm.WQESend, signaled, 0)
+			if service == prm.ServiceUD {
+				header = grhLen
+				w.av(p.b.gid, p.qb.n, 0x11)
+			}
+			p.qb.receive(dst, 256)
+			p.locked(func() { // no timer runs
+				p.qa.postLocked(w.data(4, p.a.key, src))
+				p.qb.recv.empty()
+				if service == prm.ServiceUD { // the request has completed
+					p.qa.send.want(prm.CQEReq, nil)
+					copy(p.a.bytes(src, 4), "over")
+				}
+			})
+			e := p.completion(p.qb.recv)
+			if n := prm.CQE.ByteCount.Get(e); n != uint64(header+4) {
+				t.Errorf("a message of %d bytes arrived, want %d", n, header+4)
+			}
+			p.locked(func() {
+				if got := string(p.b.bytes(dst+uint64(header), 4)); got != "late" {
+					t.Errorf("%q arrived, want what was sent", got)
+				}
+				p.qb.recv.empty()
+				if service == prm.ServiceUC {
+					p.qa.send.want(prm.CQEReq, nil)
+				}
+			})
+		})
+	}
+}
+
+// delayOnce delays the first message.
+func delayOnce(long time.Duration) func(*Packet) (Fate, time.Duration) {
+	n := 0
+	return func(*Packet) (Fate, time.Duration) {
+		if n++; n > 1 {
+			return Arrives, 0
+		}
+		return Arrives, long
+	}
 }
 
 // TestQP1 sends to the QP with number 1, which every port has, and from such a QP.

@@ -202,7 +202,7 @@ func (r *PacketRecord) String() string {
 		s += ", answer lost"
 	}
 	if r.Delay > 0 {
-		s += fmt.Sprintf(", again after %v", r.Delay)
+		s += fmt.Sprintf(", after %v", r.Delay)
 	}
 	return s
 }
