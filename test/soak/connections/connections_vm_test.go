@@ -180,7 +180,7 @@ func disturbModel(t *testing.T, hosts []vmtest.Host) {
 			}
 			fault := []any{"lose", 1}
 			if i%40 > 0 { // a lost message of the connection manager costs seconds
-				fault = []any{"delay", 20, 2000}
+				fault = []any{"delay", 5, 2000}
 			}
 			for _, h := range hosts {
 				if err := h.TryFault(fault...); err != nil {
