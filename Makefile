@@ -155,7 +155,7 @@ MINIMUM       := 5.10
 MINIMUM_TESTS := '^Test(Echo|WildcardListener.*|EventRejected|EventsOfAConnection|VM(Async.*|CreateCQ|ShrinkCQ|TwoRegistrations|LostAnswers|Reregister|HugePages|PKey|NoDMABuf|Features))$$'
 
 # The rest: the long tests of this machine, all of siw and mlx5, the programs against
-# rdma-core's, a minute of the soak. On siw the programs run on the oldest kernel only: the
+# rdma-core's, a minute of the soak, the fuzz tests. On siw the programs run on the oldest kernel only: the
 # fault of its listener, which programs come upon, ends the newest (docs/reference/driver-faults.md).
 REST_ROWS = -name 'this machine, long tests' -host -long -timeout 20m -estimate 12m ./... $(SUITES) \
 	-- $(call STREAM_ROW,$(OLDEST),siw,$(SUITES)) \
@@ -164,7 +164,10 @@ REST_ROWS = -name 'this machine, long tests' -host -long -timeout 20m -estimate 
 	-- $(call VM,$(NEWEST),rxe) -name 'Linux $(NEWEST), rxe: programs' -skip '^TestSoak$$' -estimate 3m $(PROGRAMS) \
 	-- $(call VM,$(OLDEST),siw) $(TYPES) -skip '$(NO_KERNEL)' -estimate 5m $(EVERYWHERE) ./test/interop \
 	-- $(call VM,$(NEWEST),siw) $(TYPES) -skip '$(NO_KERNEL)' -estimate 3m $(EVERYWHERE) \
-	-- $(call VM,$(NEWEST),mlx5) -skip '$(NO_KERNEL)' -packages $(PEERS),perftest -estimate 4m $(MLX5_TESTS)
+	-- $(call VM,$(NEWEST),mlx5) -skip '$(NO_KERNEL)' -packages $(PEERS),perftest -estimate 4m $(MLX5_TESTS) \
+	-- $(FUZZ_ROW)
+# Each fuzz test for some seconds. The recipe of a target that names $$(MAKE) runs with -n, too.
+FUZZ_ROW = -check -name 'fuzz tests' -estimate 12m env MAKEFLAGS= make --no-print-directory fuzz FUZZTIME=5s
 # All packages but those of EVERYWHERE, so that none is forgotten.
 PROGRAMS = $(filter-out $(shell $(GO) list $(EVERYWHERE)),$(shell $(GO) list ./...))
 
