@@ -90,7 +90,7 @@ func TestSelfQP(t *testing.T) {
 func run(t *testing.T, r pairing.Run) {
 	t.Helper()
 	t.Run(strings.ReplaceAll(r.String(), " ", "_"), func(t *testing.T) {
-		if err := r.Do(t.Context()); err != nil {
+		if err := untilRead(t, r.Do); err != nil {
 			t.Errorf("r.Do: %v", err)
 		}
 	})

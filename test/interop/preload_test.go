@@ -121,18 +121,11 @@ func TestPreloadHTTP(t *testing.T) {
 // whenRead runs a transfer with a C client. It repeats the transfer if siw has not read the client's first message.
 func whenRead(t *testing.T, transfer func(context.Context) error) {
 	t.Helper()
-	var err error
-	for range maxUnread {
-		ctx, cancel := context.WithTimeout(t.Context(), preloadLimit)
-		ctx = unreadCancels(ctx, t)
-		err = transfer(ctx)
-		unread := context.Cause(ctx) == errUnread
-		cancel()
-		if err == nil || !unread {
-			break
-		}
-		t.Logf("%v\n%v", errUnread, err)
-	}
+	err := untilRead(t, func(ctx context.Context) error {
+		ctx, cancel := context.WithTimeout(ctx, preloadLimit)
+		defer cancel()
+		return transfer(ctx)
+	})
 	if err != nil {
 		t.Errorf("transfer: %v", err)
 	}
