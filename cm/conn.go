@@ -220,11 +220,16 @@ func (c *Conn) do(ctx context.Context, op string, wr *verbs.SendWR, remote verbs
 	if err != nil {
 		return c.ep.id.opError(op, err)
 	}
-	err = p.Wait(ctx)
-	if err == nil {
+	if err = p.Wait(ctx); err == nil {
 		c.alive.touch()
 		return nil
 	}
+	return c.unfinished(op, p, err)
+}
+
+// unfinished ends an operation whose Wait returned an error, and returns the error of the operation. If the
+// operation has not completed, unfinished cancels it.
+func (c *Conn) unfinished(op string, p inflight.Op, err error) error {
 	pending, ok := errors.AsType[*inflight.PendingError](err)
 	switch {
 	case !ok:

@@ -60,7 +60,9 @@ type Dialer struct {
 	// [Conn.Probe]. 0 means 15 seconds. A negative value means no probes. A probe fails if the
 	// peer does not acknowledge it within this time, or within 5 seconds if that is longer. It
 	// also fails when the QP's retries are used up. A failed probe ends the connection. So where
-	// packets are lost, AckTimeout should be much less than KeepAlive.
+	// packets are lost, AckTimeout should be much less than KeepAlive. While operations are in
+	// flight, only the retries of the transport end the connection, because a live peer may
+	// have no receive for a message.
 	// Operations then fail with a *BrokenError whose Op is "keepalive" and whose Timeout is
 	// true. On iWARP the dialing side sends the first probe after a second at most, even if
 	// the connection is not idle. siw may keep a connection's first message until something

@@ -17,7 +17,7 @@ const defaultKeepAlive = 15 * time.Second
 
 // minAnswer is the least time that a peer has to acknowledge a probe, even if the period is
 // shorter. The QP's retries also bound that time.
-const minAnswer = 5 * time.Second
+var minAnswer = 5 * time.Second
 
 // firstProbe is the time from connecting to the first probe of iWARP's active side, which it
 // sends idle or not. A message that arrives before the accepting side is ready may wait there
@@ -29,6 +29,7 @@ const firstProbe = time.Second
 type keepalive struct {
 	conn   *Conn
 	period time.Duration
+	limit  time.Duration // of the peer's answer to a probe
 	timer  *time.Timer
 
 	// first is set until the first look on iWARP's active side. Only the timer uses it.
@@ -59,7 +60,7 @@ func (c *Conn) startKeepAlive(option time.Duration) {
 		return
 	}
 	passive := id.passive
-	k := &keepalive{conn: c, period: period, first: id.iwarp() && !passive}
+	k := &keepalive{conn: c, period: period, limit: max(period, minAnswer), first: id.iwarp() && !passive}
 	k.silent.Store(id.iwarp() && passive)
 	c.alive = k
 	k.timer = time.AfterFunc(time.Hour, k.look)
@@ -77,11 +78,7 @@ func (k *keepalive) look() {
 	idle := !k.active.Swap(false) && !k.silent.Load()
 	if idle || k.first {
 		k.first = false
-		limit := max(k.period, minAnswer)
-		noAnswer := fmt.Errorf("the peer has not acknowledged it within %v: %w", limit, os.ErrDeadlineExceeded)
-		ctx, cancel := context.WithTimeoutCause(context.Background(), limit, noAnswer)
-		_ = c.do(ctx, opKeepAlive, &verbs.SendWR{Opcode: verbs.OpWrite}, verbs.RemoteMemory{}) // do reports a failure to the other operations
-		cancel()
+		k.probe()
 		k.active.Store(false)
 	}
 	if c.ep.over.Err() != nil || c.ep.failed() != nil {
@@ -90,6 +87,36 @@ func (k *keepalive) look() {
 	k.timer.Reset(k.period)
 	if c.ep.over.Err() != nil { // closed in between
 		k.timer.Stop()
+	}
+}
+
+// probe sends an empty WRITE, and breaks the connection if the peer does not acknowledge it in time. The other operations
+// report that. While other operations are in flight, the WRITE may wait behind them, such as behind a message for which
+// a live peer has no receive. It is then no evidence, and the transport's own retries detect a dead peer.
+func (k *keepalive) probe() {
+	c := k.conn
+	q, err := c.admit(opKeepAlive, verbs.OpWrite, 0, verbs.RemoteMemory{})
+	if err != nil {
+		return
+	}
+	c.running.Add(1)
+	defer c.running.Add(-1)
+	p, err := q.Submit(&verbs.SendWR{Opcode: verbs.OpWrite}, nil)
+	if err != nil {
+		return
+	}
+	noAnswer := fmt.Errorf("the peer has not acknowledged it within %v: %w", k.limit, os.ErrDeadlineExceeded)
+	for {
+		ctx, cancel := context.WithTimeoutCause(context.Background(), k.limit, noAnswer)
+		err = p.Wait(ctx)
+		late := ctx.Err() != nil
+		cancel()
+		if !late || err == nil || q.Pending() == 1 || c.ep.over.Err() != nil {
+			break
+		}
+	}
+	if err != nil {
+		_ = c.unfinished(opKeepAlive, p, err)
 	}
 }
 

@@ -134,6 +134,56 @@ func TestKeepAliveFindsADeadPeer(t *testing.T) {
 	}
 }
 
+// TestKeepAliveOfASlowReceiver sends a message for which the peer posts a receive much later than a probe may take. The
+// message waits, and so does the probe behind it. The peer is alive, so the message must arrive.
+func TestKeepAliveOfASlowReceiver(t *testing.T) {
+	cm.SetMinAnswer(t, 20*time.Millisecond)
+	n := newIdleNet()
+	server, client := n.connect(t, -1, 10*time.Millisecond)
+	buf, err := client.Alloc(64, verbs.LocalWrite)
+	if err != nil {
+		t.Fatalf("Alloc: %v", err)
+	}
+	theirs, err := server.Alloc(64, verbs.LocalWrite)
+	if err != nil {
+		t.Fatalf("Alloc: %v", err)
+	}
+	sent := make(chan error, 1)
+	go func() { sent <- client.Send(within(t, 10*time.Second), buf.SGE()) }()
+	select {
+	case err := <-sent:
+		t.Fatalf("Send without a receive = %v, want none yet", err)
+	case <-client.Done():
+		t.Fatalf("the connection ended: %v", client.Err())
+	case <-time.After(300 * time.Millisecond): // some periods and answers
+	}
+	if err := server.PostRecv(1, theirs.SGE()); err != nil {
+		t.Fatalf("PostRecv: %v", err)
+	}
+	if err := <-sent; err != nil {
+		t.Errorf("Send after the receive was posted = %v", err)
+	}
+	n.wantProbes(t)
+}
+
+// TestKeepAliveLeavesADeadPeerToRetries checks that the QP's retries end a connection with a message in flight, which the
+// keepalive does not.
+func TestKeepAliveLeavesADeadPeerToRetries(t *testing.T) {
+	cm.SetMinAnswer(t, 20*time.Millisecond)
+	n := newIdleNet()
+	_, client := n.connect(t, -1, 10*time.Millisecond)
+	buf, err := client.Alloc(64, verbs.LocalWrite)
+	if err != nil {
+		t.Fatalf("Alloc: %v", err)
+	}
+	n.fabric.SetPace(1000)
+	n.dead.Store(true)
+	err = client.Send(within(t, 20*time.Second), buf.SGE())
+	if failed, ok := errors.AsType[*verbs.WCError](err); !ok || failed.Status != verbs.WCRetryExcErr {
+		t.Errorf("Send to a dead peer = %v, want %v", err, verbs.WCRetryExcErr)
+	}
+}
+
 // TestNoKeepAlive checks that a negative period means no probes, and that the default is
 // longer than this test.
 func TestNoKeepAlive(t *testing.T) {
