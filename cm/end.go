@@ -147,8 +147,8 @@ func (e *cancelledError) Unwrap() []error { return []error{e.cause, e.broken} }
 
 // Done returns a channel that is closed when the connection becomes unusable. This happens
 // when one side has disconnected, the device was removed, an operation was cancelled, or the
-// connection was closed. It also happens when the QP has failed and an operation or Explain
-// has detected the failure. Err returns the reason.
+// connection was closed. It also happens when the QP has failed, as soon as an event of the
+// device, an operation or Explain shows it. Err returns the reason.
 func (c *Conn) Done() <-chan struct{} { return c.ep.over.Done() }
 
 // Err returns nil until Done is closed. Then it returns the reason: a *DisconnectedError,
@@ -269,7 +269,7 @@ func (c *Conn) ended(op string, err error) error {
 	if id.leaving.Load() {
 		return id.opError(op, &DisconnectedError{Local: true})
 	}
-	if op == opRecv || op == opWork {
+	if op == opRecv || op == opWork || op == opConnection {
 		c.awaitOperation()
 	}
 	if err := c.removed(); err != nil {

@@ -115,7 +115,7 @@ func (p *Poller) CreateQP(pd *verbs.PD, cfg verbs.QPConfig) (*verbs.QP, error) {
 			if qp.SRQ() != nil {
 				u.recv.qpsOf[qp.SRQ()]++
 			}
-			internals.Watch(qp, bridge.Watch{Reset: func() {}, Closed: func() { p.free(u, qp) }})
+			internals.Watch(qp, bridge.Watch{Closed: func() { p.free(u, qp) }})
 			return qp, nil
 		}
 		if err := qp.Close(); err != nil {

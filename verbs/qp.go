@@ -4,6 +4,7 @@ package verbs
 
 import (
 	"errors"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -169,19 +170,29 @@ func (q *QP) Query() (QPAttr, error) {
 // failed records the error state after an asynchronous event. It may have to wait for a Modify or
 // Close, and for a Batch.
 func (q *QP) failed() {
+	for _, w := range q.noteFailure() {
+		if w.Failed != nil {
+			w.Failed()
+		}
+	}
+}
+
+// noteFailure returns the watches to call, nil if the QP is in another state.
+func (q *QP) noteFailure() []bridge.Watch {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.closed || q.p.State() == QPErr {
-		return
+		return nil
 	}
 	// On iWARP the state is final, and not every kernel reports it. Elsewhere the QP may have been
 	// reset since.
 	if q.Device().Transport() != TransportIWARP {
 		if a, err := q.p.Query(); err != nil || a.State != QPErr {
-			return
+			return nil
 		}
 	}
 	q.p.SetState(QPErr)
+	return slices.Clone(q.watches)
 }
 
 // PostSend posts work requests to the send queue, in order, with one doorbell (ibv_post_send(3)).
@@ -252,7 +263,9 @@ func (q *QP) Close() error {
 	q.drainCQs()
 	clean()
 	for _, w := range watches {
-		w.Closed()
+		if w.Closed != nil {
+			w.Closed()
+		}
 	}
 	q.mu.Lock()
 	q.gone.end()

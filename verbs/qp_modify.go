@@ -36,7 +36,9 @@ func (q *QP) modify(attr *QPAttr, mask QPAttrMask) error {
 		if mask&QPAttrState != 0 && attr.State == QPReset {
 			q.lastWQE.clear()
 			for _, w := range q.watches {
-				w.Reset()
+				if w.Reset != nil {
+					w.Reset()
+				}
 			}
 		}
 		return nil
@@ -73,7 +75,7 @@ func (q *QP) watch(w bridge.Watch) {
 		q.watches = append(q.watches, w)
 	}
 	q.mu.Unlock()
-	if closed {
+	if closed && w.Closed != nil {
 		w.Closed()
 	}
 }

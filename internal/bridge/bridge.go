@@ -52,8 +52,11 @@ type Verbs[H, D, Q, C, S, W any] struct {
 	Drain func(cq C) error
 }
 
-// Watch has functions that are called when a QP changes.
+// Watch has functions that are called when a QP changes. Each may be nil.
 type Watch struct {
+	// Failed is called without locks when an event of the device has reported that it has moved the QP to
+	// the error state. It may block.
+	Failed func()
 	// Reset is called after each move of the QP to the state RESET. It may neither block nor call
 	// methods of the QP that change it.
 	Reset func()
