@@ -125,10 +125,8 @@ func exchangeOne(ctx context.Context, d *cm.Dialer, address string, seed int) er
 	}
 	fillPattern(buf.Bytes()[:connMessage], seed)
 	// The echo and the disconnect can arrive before the acknowledgement of the message. Then the echo confirms it.
-	if err := conn.Send(ctx, buf.Slice(0, connMessage)); err != nil {
-		if left := new(cm.DisconnectedError); !errors.As(err, &left) {
-			return err
-		}
+	if err := conn.Send(ctx, buf.Slice(0, connMessage)); err != nil && !flushedByPeer(conn, err) {
+		return err
 	}
 	if _, err := conn.WaitRecv(ctx); err != nil {
 		return err
@@ -138,6 +136,16 @@ func exchangeOne(ctx context.Context, d *cm.Dialer, address string, seed int) er
 	}
 	_, err = conn.Wait(ctx)
 	return err
+}
+
+// flushedByPeer reports whether a SEND failed because the peer had disconnected. siw has another status for that
+// (docs/reference/driver-faults.md).
+func flushedByPeer(conn *cm.Conn, err error) bool {
+	if _, ok := errors.AsType[*cm.DisconnectedError](err); ok {
+		return true
+	}
+	failed, ok := errors.AsType[*verbs.WCError](err)
+	return ok && failed.Status == verbs.WCLocQPOpErr && conn.Device().Transport() == verbs.TransportIWARP
 }
 
 func checkStreams(t *trial) {
