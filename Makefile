@@ -16,9 +16,9 @@ FUZZTIME ?= 10s
 MINIMIZE := 20x
 # Systems that everything must compile for, beside this one.
 CROSS   := linux/arm64 linux/riscv64 linux/386 darwin/arm64 windows/amd64
-# The C programs that ours are held against, as Debian packages. The last four run under librspreload.
+# The C programs that ours are held against, as Debian packages. From netcat on they run under librspreload.
 # iproute2 has rdma.
-PEERS   := rdmacm-utils,ibverbs-utils,ibverbs-providers,iproute2,netcat-traditional,ncat,curl,wget
+PEERS   := rdmacm-utils,ibverbs-utils,ibverbs-providers,iproute2,netcat-traditional,ncat,curl,wget,socat
 BENCH_C := $(PEERS),perftest,libibverbs-dev,librdmacm-dev
 # What make bench runs in. 1 GiB is registered. Without the parameter, which rdmavm adds
 # itself where this machine's clock is the same, an emulated processor has no clock that a
