@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"purerdma/cm"
 	"purerdma/internal/streamconn/streamconntest"
 	"purerdma/rsocket"
 )
@@ -53,6 +54,14 @@ func TestCloseRead(t *testing.T)   { onPairs(t, rsocket.Options{}, streamconntes
 func TestClosedPeer(t *testing.T)  { onPairs(t, rsocket.Options{}, streamconntest.ClosedPeer) }
 func TestAbortedPeer(t *testing.T) { onPairs(t, rsocket.Options{}, streamconntest.AbortedPeer) }
 func TestErrors(t *testing.T)      { onPairs(t, rsocket.Options{}, streamconntest.Errors) }
+
+// TestDialAddrs dials the addresses of a listener and of a connection.
+func TestDialAddrs(t *testing.T) {
+	k := streamconntest.RXE(t)
+	d := rsocket.Dialer{CM: cm.Dialer{Host: k.Host()}}
+	streamconntest.DialAddrs(t, listen(t, k, rsocket.Options{}).Addr(), d.DialContext)
+}
+
 func TestLinger(t *testing.T) {
 	onPairs(t, rsocket.Options{SendBuffer: streamconntest.LingerBuffer}, streamconntest.Linger)
 }

@@ -21,11 +21,12 @@ type Dialer struct {
 }
 
 // DialContext connects to an rsocket that listens on address, which is "host:port" in the RDMA port
-// space. network is "tcp", "tcp4" or "tcp6". The net.Conn is a *[Conn]. ctx bounds connecting only.
-// The error is a *net.OpError with the cause that [cm.Dialer.Dial] returns.
+// space. network is "tcp", "tcp4" or "tcp6", or "rdma", the network of a [cm.Addr] with an IP address. The net.Conn
+// is a *[Conn]. ctx bounds connecting only. The error is a *net.OpError with the cause that [cm.Dialer.Dial] returns.
 func (d *Dialer) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
 	return d.dial(ctx, func(dialer *cm.Dialer) (*cm.Resolved, error) {
-		if err := streamconn.CheckNetwork(network); err != nil {
+		network, err := streamconn.Network(network)
+		if err != nil {
 			return nil, err
 		}
 		return dialer.Resolve(ctx, network, address)

@@ -28,8 +28,8 @@ const (
 	defaultMaxPendingPerAddr = 16
 )
 
-// Listen listens on address, which is "host:port" in the RDMA port space. network is "tcp", "tcp4"
-// or "tcp6". ctx bounds the look-up of a name. Connections are of type *[Conn]. The error is a
+// Listen listens on address, which is "host:port" in the RDMA port space. network is as in
+// [Dialer.DialContext]. ctx bounds the look-up of a name. Connections are of type *[Conn]. The error is a
 // *net.OpError.
 //
 // Each request of a peer is answered on a goroutine of its own, so a slow peer does not delay the others.
@@ -39,7 +39,8 @@ const (
 // most one a second for failures of peers, and one for failures of this process.
 func (lc *ListenConfig) Listen(ctx context.Context, network, address string) (net.Listener, error) {
 	return lc.listen(func(config *cm.ListenConfig) (*cm.Listener, error) {
-		if err := streamconn.CheckNetwork(network); err != nil {
+		network, err := streamconn.Network(network)
+		if err != nil {
 			return nil, err
 		}
 		return config.Listen(ctx, network, address)

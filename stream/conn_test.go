@@ -77,6 +77,14 @@ func TestCloseRead(t *testing.T)   { onPairs(t, ends{}, streamconntest.CloseRead
 func TestClosedPeer(t *testing.T)  { onPairs(t, ends{}, streamconntest.ClosedPeer) }
 func TestAbortedPeer(t *testing.T) { onPairs(t, ends{}, streamconntest.AbortedPeer) }
 func TestErrors(t *testing.T)      { onPairs(t, ends{}, streamconntest.Errors) }
+
+// TestDialAddrs dials the addresses of a listener and of a connection.
+func TestDialAddrs(t *testing.T) {
+	k := streamconntest.RXE(t)
+	d := stream.Dialer{CM: cm.Dialer{Host: k.Host()}}
+	streamconntest.DialAddrs(t, listen(t, k, ends{}).Addr(), d.DialContext)
+}
+
 func TestLinger(t *testing.T) {
 	onPairs(t, ends{dial: stream.Options{SendBuffer: streamconntest.LingerBuffer}}, streamconntest.Linger)
 }

@@ -34,10 +34,15 @@ func Dial(ctx context.Context, network, address string) (net.Conn, error) {
 }
 
 // DialContext connects to address, which is "host:port" in the RDMA port space. network is "tcp",
-// "tcp4" or "tcp6". The net.Conn is a *Conn, or with Fallback possibly a *TCPConn. ctx bounds
-// connecting only. The error is a *net.OpError with the cause that cm.Dialer.Dial returns. If the
-// peer is no Listener of this package, the cause is a *cm.RejectError or wraps syscall.EPROTO.
+// "tcp4" or "tcp6", or "rdma", the network of a cm.Addr with an IP address. The net.Conn is a *Conn, or
+// with Fallback possibly a *TCPConn. ctx bounds connecting only. The error is a *net.OpError with the
+// cause that cm.Dialer.Dial returns. If the peer is no Listener of this package, the cause is a
+// *cm.RejectError or wraps syscall.EPROTO.
 func (d *Dialer) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
+	network, err := streamconn.Network(network)
+	if err != nil {
+		return nil, streamconn.OpError("dial", err)
+	}
 	if d.Fallback == nil {
 		conn, err := d.dial(ctx, network, address)
 		if err != nil {
@@ -102,7 +107,7 @@ func (d *Dialer) dial(ctx context.Context, network, address string) (*Conn, erro
 	if err != nil {
 		return nil, err
 	}
-	if err := errors.Join(streamconn.CheckNetwork(network), opts.checkReceives()); err != nil {
+	if err := opts.checkReceives(); err != nil {
 		return nil, err
 	}
 	dialer := d.CM

@@ -33,8 +33,8 @@ func Listen(ctx context.Context, network, address string) (net.Listener, error) 
 	return new(ListenConfig).Listen(ctx, network, address)
 }
 
-// Listen listens on address, which is "host:port" in the RDMA port space. network is "tcp", "tcp4" or
-// "tcp6". ctx bounds the look-up of a name. Connections are of type *Conn. The error is a *net.OpError.
+// Listen listens on address, which is "host:port" in the RDMA port space. network is as in
+// Dialer.DialContext. ctx bounds the look-up of a name. Connections are of type *Conn. The error is a *net.OpError.
 //
 // Each request of a peer is answered on a goroutine of its own. CM.MaxPending bounds the number of
 // connections that Accept has not returned. 0 means 128. A peer without the hello of this package is
@@ -48,7 +48,7 @@ func Listen(ctx context.Context, network, address string) (net.Listener, error) 
 func (lc *ListenConfig) Listen(ctx context.Context, network, address string) (net.Listener, error) {
 	opts, err := lc.Options.withDefaults()
 	if err == nil {
-		err = streamconn.CheckNetwork(network)
+		network, err = streamconn.Network(network)
 	}
 	ln := &listener{}
 	if err == nil && opts.Shared == nil && !lc.Private {

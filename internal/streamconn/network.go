@@ -9,13 +9,17 @@ import (
 	"purerdma/cm"
 )
 
-// CheckNetwork returns a net.UnknownNetworkError unless the network is "tcp", "tcp4" or "tcp6".
-func CheckNetwork(network string) error {
-	switch network {
+// Network returns the network for package cm. name is "tcp", "tcp4", "tcp6" or "rdma". A cm.Addr has the network "rdma". Programs
+// dial the network and the text of a net.Addr, such as the remote address of a connection. For other names the error is a
+// net.UnknownNetworkError.
+func Network(name string) (string, error) {
+	switch name {
 	case "tcp", "tcp4", "tcp6":
-		return nil
+		return name, nil
+	case cm.Addr{}.Network():
+		return "tcp", nil
 	}
-	return net.UnknownNetworkError(network)
+	return "", net.UnknownNetworkError(name)
 }
 
 // OpError converts an error of package cm to a *net.OpError with the same addresses and cause.
