@@ -103,26 +103,28 @@ unit: bin/run ## run the tests that need no RDMA
 # Packages of connections between programs, on top of cm and verbs.
 STREAMS := ./stream ./rsocket ./msg
 # Suites of others for net.Conn and for programs on it, each in a module of its own.
-SUITES := ./test/nettest ./test/nettest/grpc ./test/nettest/grpc/grpcperf
+SUITES := ./test/nettest ./test/nettest/grpc ./test/nettest/grpc/grpcperf ./test/nettest/database
+# The servers for test/nettest/database, as Debian packages.
+SERVERS := redis-server,postgresql
 # The collector for Prometheus, a module of its own, too.
 SUITES_ROW = -host -name "suites of others, Prometheus" -estimate 60s $(SUITES) ./prometheus
 # Tests between two devices of the packages $(3), with the kernel $(1) and the driver $(2).
-STREAM_ROW = $(call VM,$(1),$(2)) -name 'Linux $(1), $(2): streams' -run '^TestVM' -estimate 2m $(3)
+STREAM_ROW = $(call VM,$(1),$(2)) -name 'Linux $(1), $(2): streams' -packages $(PEERS),$(SERVERS) -run '^TestVM' -estimate 3m $(3)
 
 # The long form of the suites: with the race detector, where the suite for net.Conn runs a hundred times, and with bodies
 # of 1 GiB. One kernel for each driver is enough, because the suites use nothing that depends on the kernel. gRPC's soak
 # keeps 400 connections open, and with the race detector the default memory is not enough for them.
-STREAM_LONG_ROW = -vm "-kernel $(OLDEST) -driver $(1) -memory 4096" -name 'Linux $(OLDEST), $(1): streams, race detector' -race -long -timeout 60m -run '^TestVM' -estimate 15m $(SUITES) \
+STREAM_LONG_ROW = -vm "-kernel $(OLDEST) -driver $(1) -memory 4096" -name 'Linux $(OLDEST), $(1): streams, race detector' -packages $(PEERS),$(SERVERS) -race -long -timeout 60m -run '^TestVM' -estimate 15m $(SUITES) \
 	-- $(call VM,$(OLDEST),$(1)) -name 'Linux $(OLDEST), $(1): bodies of 1 GiB' -long -timeout 60m -run '$(LARGE)' -estimate 10m ./stream
 STREAM_LONG_ROWS = $(foreach d,$(or $(DRIVER),rxe siw mlx5),-- $(call STREAM_LONG_ROW,$(d)))
 # The test with bodies of 1 GiB, for which an emulated processor needs minutes.
 LARGE := ^TestVMHTTP$$
 
 # The programs on streams between two virtual machines, with the server in one and the client in the other: net/http,
-# net/rpc, crypto/tls, gRPC's interoperability tests and its benchmark, and the suite of golang.org/x/net by a relay.
-# They are the tests that also run in one virtual machine (internal/vmtest, Sides).
-TWO_VMS     = $(addprefix bin/two-vms/,stream.test nettest.test grpc.test grpcperf.test)
-TWO_VMS_ROW = -check -name 'Linux $(1), $(2): streams between two virtual machines' -estimate 2m $(RDMAVM) -kernel $(1) -driver $(2) -hosts 2 -vms \
+# net/rpc, crypto/tls, gRPC's interoperability tests and its benchmark, clients of databases, and the suite of
+# golang.org/x/net by a relay. They are the tests that also run in one virtual machine (internal/vmtest, Sides).
+TWO_VMS     = $(addprefix bin/two-vms/,stream.test nettest.test grpc.test grpcperf.test database.test)
+TWO_VMS_ROW = -check -name 'Linux $(1), $(2): streams between two virtual machines' -estimate 3m $(RDMAVM) -kernel $(1) -driver $(2) -hosts 2 -vms -timeout 20m -packages $(SERVERS) \
 	sh test/nettest/twovms.sh $(TWO_VMS)
 
 .PHONY: two-vms
@@ -135,6 +137,8 @@ bin/two-vms/grpc.test: FORCE
 	$(GO) -C test/nettest/grpc test -c -o ../../../$@ .
 bin/two-vms/grpcperf.test: FORCE
 	$(GO) -C test/nettest/grpc test -c -o ../../../$@ ./grpcperf
+bin/two-vms/database.test: FORCE
+	$(GO) -C test/nettest/database test -c -o ../../../$@ .
 
 # What continuous integration runs beside the rows of make test.
 CI_ROWS = $(RACE_HOST_ROW) \

@@ -11,6 +11,9 @@
 //	var d stream.Dialer
 //	client := &http.Client{Transport: &http.Transport{DialContext: d.DialContext}}
 //
+// DialContext also fits clients of gRPC (grpc.WithContextDialer), of Redis (redis.Options.Dialer of go-redis) and of
+// PostgreSQL (pgconn.Config.DialFunc of pgx).
+//
 // # Protocol
 //
 // Each side posts receives, and the other side sends messages into them. Neither side can read or write

@@ -5,7 +5,7 @@
 # in the first virtual machine and a client in the second.
 set -e
 for program; do
-	"$program" -test.v -test.count=1 -test.timeout=60m -test.run '^TestVM(HTTP|RPC|TLS|Reader|Relay|Interop|Benchmark)$' >/tmp/said 2>&1 || {
+	"$program" -test.v -test.count=1 -test.timeout=60m -test.run '^TestVM(HTTP|RPC|TLS|Reader|Relay|Interop|Benchmark|Redis|Postgres)$' >/tmp/said 2>&1 || {
 		cat /tmp/said
 		exit 1
 	}

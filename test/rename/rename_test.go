@@ -90,7 +90,7 @@ func TestRenamedModule(t *testing.T) {
 		t.Errorf("gofmt would change:\n%s", out)
 	}
 	run("go", "vet", "./...")
-	for _, module := range []string{"test/abi/btf", "test/nettest", "test/nettest/grpc"} {
+	for _, module := range []string{"test/abi/btf", "test/nettest", "test/nettest/grpc", "test/nettest/database"} {
 		run("go", "-C", module, "vet", "./...")
 	}
 	run("go", "test", "./...")
