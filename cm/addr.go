@@ -90,9 +90,9 @@ func addrFromKernel(sa *abi.SockaddrStorage) Addr {
 }
 
 // lookup resolves "host:port" with Go's resolver. network names the port space and the family.
-// It is "tcp", "tcp4", "tcp6", "udp", "udp4" or "udp6". For a listener an empty host is the
-// wildcard address. If local is given and a name has several addresses, lookup prefers an
-// address of the family of local.
+// It is "tcp", "tcp4", "tcp6", "udp", "udp4" or "udp6". For a listener, as in package net, an empty host or
+// "::" is the wildcard address of the network's family, and an empty address also means any port. If local is
+// given and a name has several addresses, lookup prefers an address of the family of local.
 func lookup(ctx context.Context, network, address string, listen bool, local Addr) (Addr, PortSpace, error) {
 	cdev.NeedContext(ctx)
 	ps, err := portSpaceOf(network)
@@ -104,7 +104,10 @@ func lookup(ctx context.Context, network, address string, listen bool, local Add
 }
 
 func lookupIP(ctx context.Context, network, address string, listen bool, local Addr) (Addr, error) {
-	family := strings.TrimLeft(network, "tcpud")
+	family := familyOf(network)
+	if listen && address == "" {
+		address = ":0"
+	}
 	host, service, err := net.SplitHostPort(address)
 	if err != nil {
 		return Addr{}, err
@@ -113,19 +116,17 @@ func lookupIP(ctx context.Context, network, address string, listen bool, local A
 	if err != nil {
 		return Addr{}, err
 	}
-	if host == "" {
-		if !listen {
-			return Addr{}, &net.AddrError{Err: "missing host", Addr: address}
-		}
-		// The IPv6 wildcard also takes IPv4 requests, unless the host's net.ipv6.bindv6only
-		// forbids it.
-		ip := netip.IPv6Unspecified()
+	ip, err := netip.ParseAddr(host)
+	switch {
+	case listen && (host == "" || ip == netip.IPv6Unspecified()):
 		if family == "4" {
-			ip = netip.IPv4Unspecified()
+			return wildcard4(uint16(port)), nil
 		}
-		return AddrFrom(netip.AddrPortFrom(ip, uint16(port))), nil
-	}
-	if ip, err := netip.ParseAddr(host); err == nil && ip.Is6() && family != "4" {
+		// It also takes IPv4 requests, unless the host's net.ipv6.bindv6only forbids it.
+		return AddrFrom(netip.AddrPortFrom(netip.IPv6Unspecified(), uint16(port))), nil
+	case host == "":
+		return Addr{}, &net.AddrError{Err: "missing host", Addr: address}
+	case err == nil && ip.Is6() && family != "4":
 		// The resolver would lose the zone, and would convert an IPv4 address in IPv6 form to
 		// an IPv4 address.
 		return AddrFrom(netip.AddrPortFrom(ip, uint16(port))), nil
@@ -138,6 +139,23 @@ func lookupIP(ctx context.Context, network, address string, listen bool, local A
 		return Addr{}, &net.AddrError{Err: "no suitable address", Addr: address}
 	}
 	return AddrFrom(netip.AddrPortFrom(choose(ips, local), uint16(port))), nil
+}
+
+// familyOf returns "4" or "6" for a network of one family, and otherwise "".
+func familyOf(network string) string { return strings.TrimLeft(network, "tcpud") }
+
+// wildcard4 returns the address of a listener on all IPv4 addresses.
+func wildcard4(port uint16) Addr {
+	return AddrFrom(netip.AddrPortFrom(netip.IPv4Unspecified(), port))
+}
+
+// withoutIPv6 returns the address for a listener on a host with devices that refuse IPv6, and reports whether
+// there is one. addr is the result of lookup for the network.
+func withoutIPv6(network string, addr Addr) (Addr, bool) {
+	if addr.Addr() != netip.IPv6Unspecified() || familyOf(network) != "" {
+		return Addr{}, false
+	}
+	return wildcard4(addr.Port()), true
 }
 
 // choose returns the first address of a name that has the family of local or, without local, is

@@ -87,6 +87,54 @@ func TestLookup(t *testing.T) {
 	}
 }
 
+// TestLookupWildcards looks up the addresses of listeners on all addresses. Package net listens on the same ones,
+// except that "0.0.0.0" has IPv4 requests only.
+func TestLookupWildcards(t *testing.T) {
+	for _, tc := range []struct {
+		network, address string
+		want             string // "" for an error
+		withoutIPv6      string // "" if there is no such address
+	}{
+		{"tcp", "", "[::]:0", "0.0.0.0:0"},
+		{"tcp", ":0", "[::]:0", "0.0.0.0:0"},
+		{"tcp", ":7471", "[::]:7471", "0.0.0.0:7471"},
+		{"tcp", "[::]:0", "[::]:0", "0.0.0.0:0"},
+		{"tcp", "[0::0]:0", "[::]:0", "0.0.0.0:0"},
+		{"tcp", "0.0.0.0:0", "0.0.0.0:0", ""},
+		{"tcp4", "", "0.0.0.0:0", ""},
+		{"tcp4", ":0", "0.0.0.0:0", ""},
+		{"tcp4", "[::]:0", "0.0.0.0:0", ""},
+		{"tcp4", "0.0.0.0:0", "0.0.0.0:0", ""},
+		{"tcp6", "", "[::]:0", ""},
+		{"tcp6", ":0", "[::]:0", ""},
+		{"tcp6", "[::]:0", "[::]:0", ""},
+		{"tcp6", "0.0.0.0:0", "", ""},
+		{"tcp", "[::1]:0", "[::1]:0", ""},
+		{"tcp", "0", "", ""},
+	} {
+		got, _, err := lookup(context.Background(), tc.network, tc.address, true, Addr{})
+		if got.String() != tc.want || (err != nil) != (tc.want == "") {
+			t.Errorf("lookup(%q, %q) = %v, %v, want %q", tc.network, tc.address, got, err, tc.want)
+		}
+		if all4, ok := withoutIPv6(tc.network, got); all4.String() != tc.withoutIPv6 || ok != (tc.withoutIPv6 != "") {
+			t.Errorf("withoutIPv6(%q, %v) = %v, %v, want %q", tc.network, got, all4, ok, tc.withoutIPv6)
+		}
+		if _, err := net.ResolveTCPAddr(tc.network, tc.address); (err != nil) != (tc.want == "") {
+			t.Errorf("net.ResolveTCPAddr(%q, %q) = %v, and lookup has returned %v", tc.network, tc.address, err, got)
+		}
+	}
+	// C's resolver, which package net may use, takes the name "0" for 0.0.0.0.
+	got, _, err := lookup(context.Background(), "tcp", "0:0", true, Addr{})
+	if _, ok := withoutIPv6("tcp", got); ok || err == nil && got != wildcard4(0) {
+		t.Errorf("lookup(tcp, 0:0) = %v, %v, want an error or %v", got, err, wildcard4(0))
+	}
+	for _, network := range []string{"tcp", "tcp4", "tcp6"} {
+		if got, _, err := lookup(context.Background(), network, "", false, Addr{}); err == nil {
+			t.Errorf("lookup(%q, \"\") to connect = %v, want an error", network, got)
+		}
+	}
+}
+
 // TestUnknownZone checks that Bind and ResolveAddr report a missing interface without a
 // command to the kernel.
 func TestUnknownZone(t *testing.T) {

@@ -7,8 +7,6 @@ import (
 	"context"
 	"errors"
 	"net"
-	"net/netip"
-	"strings"
 	"syscall"
 	"time"
 
@@ -86,18 +84,19 @@ type Listener struct {
 	accepts   acceptCounters
 }
 
-// Listen listens on an address of this host, or with an empty host on all its addresses.
+// Listen listens on an address of this host, or on all its addresses if the host is empty or "::".
 // network is "tcp", "tcp4" or "tcp6", or "udp", "udp4" or "udp6" for datagrams (see
 // [Request.Answer]). address is "host:port" in the RDMA port space. A free port is chosen for
-// port 0. ctx bounds the look-up of a name.
+// port 0, and for an empty address. ctx bounds the look-up of a name.
 //
 // No RDMA device has a loopback address. Listen refuses loopback addresses with an error that
 // wraps syscall.EADDRNOTAVAIL, because the kernel would listen on every device instead.
 // [ID.Bind] and [ListenConfig.ListenAddr] accept loopback addresses, as in C.
 //
 // iWARP uses the ports of TCP, where IPv6's wildcard takes no IPv4 requests. For all IPv4
-// addresses use "tcp4". Devices of the kernel's driver erdma connect over IPv4 only. On a host with
-// such a device, an empty host means all IPv4 addresses, unless the network ends with "6".
+// addresses use "tcp4", or the host "0.0.0.0". With every network this host means IPv4 only, which differs from
+// package net. Devices of the kernel's driver erdma connect over IPv4 only. On a host with such a device, all
+// addresses are all IPv4 addresses, unless the network ends with "6".
 func Listen(ctx context.Context, network, address string) (*Listener, error) {
 	return new(ListenConfig).Listen(ctx, network, address)
 }
@@ -112,9 +111,9 @@ func (lc *ListenConfig) Listen(ctx context.Context, network, address string) (*L
 		return nil, &OpError{Op: opListen, Local: local, Err: errLoopback}
 	}
 	l, err := lc.ListenAddr(ps, local)
-	if errors.Is(err, syscall.EAFNOSUPPORT) && local.Addr().Is6() && strings.HasPrefix(address, ":") && !strings.HasSuffix(network, "6") {
+	if all4, ok := withoutIPv6(network, local); ok && errors.Is(err, syscall.EAFNOSUPPORT) {
 		// The kernel lets no ID listen on all IPv6 addresses if one of the devices refuses (cma_listen_on_all).
-		return lc.ListenAddr(ps, AddrFrom(netip.AddrPortFrom(netip.IPv4Unspecified(), local.Port())))
+		return lc.ListenAddr(ps, all4)
 	}
 	return l, err
 }

@@ -234,7 +234,7 @@ func TestListenOverIPv4Only(t *testing.T) {
 			{"tcp", ":7471", "0.0.0.0:7471"},
 			{"tcp4", ":7471", ""}, // IPv4 is refused here
 			{"tcp6", ":7471", ""},
-			{"tcp", "[::]:7471", ""},
+			{"tcp", "[::]:7471", "0.0.0.0:7471"},
 		} {
 			refused := false
 			k.OnCommand(func(c cmtest.Command) error {
