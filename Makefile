@@ -368,11 +368,12 @@ bin/vale: test/tools/go.mod test/tools/go.sum | compiler
 
 # As the commands are built: what TestBinaries compiles is then compiled once, and so is
 # what another copy of this repository has compiled.
-cross: ## compile for other systems
+cross: ## compile for other systems, and vet the tests on one of 32 bits
 	@for s in $(CROSS); do \
 		echo "GOOS=$${s%/*} GOARCH=$${s#*/} $(GO) build -trimpath ./..."; \
 		GOOS=$${s%/*} GOARCH=$${s#*/} $(GO) build -trimpath ./... || exit 1; \
 	done
+	GOOS=linux GOARCH=386 $(GO) vet -trimpath ./...
 
 # Up to Go 1.26 a run may end by failing with nothing but the deadline that it had: go.dev/issue/75804.
 fuzz: ## run each fuzz test for FUZZTIME

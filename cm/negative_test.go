@@ -7,6 +7,7 @@ package cm
 import (
 	"encoding/binary"
 	"errors"
+	"math"
 	"strings"
 	"syscall"
 	"testing"
@@ -43,7 +44,7 @@ func TestNegativeBacklog(t *testing.T) {
 			backlogs = append(backlogs, int32(abi.View[abi.UcmListen](b[8:]).Backlog))
 		}
 	}
-	for _, n := range []int{-1, -1 << 40, 0, 5} {
+	for _, n := range []int{-1, math.MinInt, 0, 5} {
 		if err := newFakeID(t, ch).Listen(n); err != nil {
 			t.Fatalf("Listen: %v", err)
 		}

@@ -5,6 +5,7 @@ package rsocket_test
 import (
 	"errors"
 	"fmt"
+	"math"
 	"net"
 	"syscall"
 	"testing"
@@ -122,7 +123,7 @@ func TestWrap(t *testing.T) {
 // TestOptions checks that bad options are refused before anything is made.
 func TestOptions(t *testing.T) {
 	k := streamconntest.RXE(t)
-	for _, opts := range []rsocket.Options{{SendBuffer: 1}, {RecvBuffer: 2 << 30}, {Maps: -1}, {Maps: 40000}} {
+	for _, opts := range []rsocket.Options{{SendBuffer: 1}, {RecvBuffer: math.MaxInt}, {Maps: -1}, {Maps: 40000}} {
 		d := rsocket.Dialer{Options: opts}
 		d.CM.Host = k.Host()
 		if _, err := d.DialContext(streamconntest.Deadline(t), "tcp", server); !errors.Is(err, syscall.EINVAL) {

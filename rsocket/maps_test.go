@@ -80,7 +80,7 @@ func TestMapEntry(t *testing.T) {
 			t.Fatalf("Map: %v", err)
 		}
 		defer m.Close()
-		if got, want := p.recv(), uint32(6<<29|i); got != want {
+		if got, want := p.recv(), uint32(6<<29)|uint32(i); got != want {
 			t.Errorf("message = %#x, want %#x", got, want)
 		}
 		entry := p.mem.Bytes()[32+24*i:][:24]
@@ -120,7 +120,7 @@ func TestCloseQueuedMap(t *testing.T) {
 	addMap(3)
 	p.send(4<<29|100, 0, 0, nil) // credits
 	for i, offset := range []uint64{1, 3} {
-		if got, want := p.recv(), uint32(6<<29|i); got != want {
+		if got, want := p.recv(), uint32(6<<29)|uint32(i); got != want {
 			t.Errorf("message = %#x, want %#x", got, want)
 		}
 		if got := binary.LittleEndian.Uint64(p.mem.Bytes()[32+24*i:]); got != offset {

@@ -5,6 +5,8 @@ package main
 import (
 	"bytes"
 	"encoding/hex"
+	"fmt"
+	"math"
 	"strings"
 	"testing"
 )
@@ -92,7 +94,7 @@ func TestFill(t *testing.T) {
 		{58, 64, "rdma-ping-58: ABCDEFGHIJKLMNOPQRSTUVWXYZ[\\]^_`abcdefghijklmnopq"},
 		{0, 23, "rdma-ping-0: ABCDEFGHI"},
 		{1<<31 - 1, 23, "rdma-ping-2147483647: "},
-		{1 << 60, 23, "rdma-ping-1152921504606"[:22]},
+		{math.MaxInt, 23, fmt.Sprintf("rdma-ping-%d: ", math.MaxInt)[:22]},
 		{0, 1, ""},
 		{0, 13 + 2*58 + 1, "rdma-ping-0: " + alphabet + alphabet},
 	} {

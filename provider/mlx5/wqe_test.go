@@ -136,6 +136,6 @@ func TestMaxSizes(t *testing.T) {
 	rc, dev := r.qp(r.config(provider.RC))
 	post(t, rc, provider.SendWR{Opcode: provider.OpBindMW, Bind: &provider.MWBindInfo{Type: provider.MWType1, Length: maxWindow}})
 	if got := binary.BigEndian.Uint32(dev.SendWQE(2, 4)); got != maxWindow {
-		t.Errorf("length of the bind = %#x, want %#x", got, maxWindow)
+		t.Errorf("length of the bind = %#x, want %#x", got, uint32(maxWindow))
 	}
 }
