@@ -74,6 +74,34 @@ func (c *Conn) Frames() uint32 {
 	return c.send.sent + c.send.grants
 }
 
+// NearWrap adds to the counts of credits and grants of two connected sides, so that they soon wrap around. Nothing may
+// be in flight.
+func NearWrap(a, b *Conn) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, pair := range [][2]*Conn{{a, b}, {b, a}} {
+		s, r := &pair[0].send, &pair[1].recv
+		credits, grants := ^s.granted-5, ^s.grants-1
+		s.sent += credits
+		s.granted += credits
+		r.received += credits
+		r.announced += credits
+		s.grants += grants
+		s.confirmed += grants
+		r.grants += grants
+		r.confirmed += grants
+	}
+}
+
+// Wrapped reports whether the counts of credits and of grants have wrapped around after NearWrap.
+func (c *Conn) Wrapped() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return max(c.send.sent, c.send.grants) < 1<<31
+}
+
 // Idle returns the number of calls that are not in progress, and of all calls that were made.
 func (c *Conn) Idle() (unused, all int) {
 	c.mu.Lock()
