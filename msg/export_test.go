@@ -144,5 +144,18 @@ func (c *Conn) Windows() int {
 	return len(c.loans.windows)
 }
 
+// Bulk returns the number of chunks in flight in both directions, and whether neither direction may have another one.
+func (c *Conn) Bulk() (chunks int, full bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.reads.inFlight + c.writes.inFlight, !c.reads.free() && !c.writes.free()
+}
+
+// ChunksPosted returns the number of READs and WRITEs that the connection has posted.
+func (c *Conn) ChunksPosted() uint64 {
+	sends := c.conn.QP().Stats().Sends
+	return sends[verbs.OpRead].Operations + sends[verbs.OpWrite].Operations
+}
+
 // Pending returns the number of operations that have not completed.
 func (c *Conn) Pending() int { return c.queue.Pending() }
