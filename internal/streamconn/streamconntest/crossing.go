@@ -21,16 +21,29 @@ import (
 	"purerdma/internal/longtest"
 )
 
-// sides make the two sides of a connection.
-type sides struct {
-	listen func(cm.ListenConfig) (Listener, error)
-	dial   func(ctx context.Context, d cm.Dialer, to string) (io.Closer, error)
+// Life makes the two sides of a connection and uses them.
+type Life struct {
+	Listen func(cm.ListenConfig) (Listener, error)
+	Dial   func(ctx context.Context, d cm.Dialer, to string) (io.Closer, error)
+	// Use and Serve use the connection on the dialing and the accepting side, and close it. The context of Use may
+	// end at any time.
+	Use, Serve func(ctx context.Context, c io.Closer) error
+	// Documented reports whether an error of Dial or Use has the type that the package documents.
+	Documented func(error) bool
 }
 
-// Crossings runs the life of a connection, from Listen to Close, again and again. Each time another command or
-// message fails, or the context ends there. After each run nothing is left open, nothing hangs, and the error of
-// dial is a *net.OpError. The short form takes every fifth point.
+// Crossings is CrossingsOf a stream, on which one byte crosses in each direction. Errors are of type *net.OpError.
 func Crossings(t *testing.T, listen func(cm.ListenConfig) (Listener, error), dial func(ctx context.Context, d cm.Dialer, to string) (io.Closer, error)) {
+	CrossingsOf(t, &Life{listen, dial, ask, answer, func(err error) bool {
+		_, ok := err.(*net.OpError)
+		return ok
+	}})
+}
+
+// CrossingsOf runs the life of a connection, from Listen to Close, again and again. Each time another command or
+// message fails, or the context ends there. After each run nothing is left open, nothing hangs, and the error of
+// the client has the documented type. The short form takes every fifth point.
+func CrossingsOf(t *testing.T, life *Life) {
 	for name, arm := range map[string]func(k *cmtest.Kernel, cancel func(), here func(what string) bool){
 		"failed command": func(k *cmtest.Kernel, _ func(), here func(string) bool) {
 			k.OnCommand(func(c cmtest.Command) error {
@@ -83,7 +96,7 @@ func Crossings(t *testing.T, listen func(cm.ListenConfig) (Listener, error), dia
 					hit.Store(&what)
 					return true
 				})
-				dialed, served := sides{listen, dial}.live(ctx, k)
+				dialed, served := life.live(ctx, k)
 				cancel()
 				if hit.Load() == nil {
 					if seen.Load() < 3 || dialed != nil || served != nil {
@@ -91,8 +104,8 @@ func Crossings(t *testing.T, listen func(cm.ListenConfig) (Listener, error), dia
 					}
 					return
 				}
-				if _, ok := dialed.(*net.OpError); dialed != nil && !ok {
-					t.Errorf("%s: error of the client = %v, want a *net.OpError", *hit.Load(), dialed)
+				if dialed != nil && !life.Documented(dialed) {
+					t.Errorf("%s: error of the client = %v (%T), want the documented type", *hit.Load(), dialed, dialed)
 				}
 				if name == "lost message" && (dialed != nil || served != nil) {
 					t.Errorf("%s: errors = %v, %v, want none, because it is repeated", *hit.Load(), dialed, served)
@@ -123,9 +136,11 @@ func destroys(command string) bool {
 	return false
 }
 
-// live makes a connection, exchanges a byte, and closes everything.
-func (x sides) live(ctx context.Context, k *cmtest.Kernel) (dialed, served error) {
-	ln, err := x.listen(cm.ListenConfig{Host: k.Host(), KeepAlive: crossingKeepAlive})
+// live makes a connection, uses it, and closes everything.
+func (x *Life) live(ctx context.Context, k *cmtest.Kernel) (dialed, served error) {
+	limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), Limit)
+	defer cancel()
+	ln, err := x.Listen(cm.ListenConfig{Host: k.Host(), KeepAlive: crossingKeepAlive})
 	if err != nil {
 		return err, nil
 	}
@@ -133,15 +148,15 @@ func (x sides) live(ctx context.Context, k *cmtest.Kernel) (dialed, served error
 	go func() {
 		c, err := ln.Accept(ctx)
 		if err == nil {
-			err = answer(c.(net.Conn))
+			err = x.Serve(limited, c)
 		} else {
 			ln.Close() // closes a connection that Accept has not returned
 		}
 		done <- err
 	}()
-	c, err := x.dial(ctx, cm.Dialer{Host: k.Host(), KeepAlive: crossingKeepAlive}, ln.Addr().String())
+	c, err := x.Dial(ctx, cm.Dialer{Host: k.Host(), KeepAlive: crossingKeepAlive}, ln.Addr().String())
 	if err == nil {
-		err = ask(c.(net.Conn))
+		err = x.Use(ctx, c)
 	}
 	if err != nil {
 		ln.Close() // ends Accept
@@ -152,7 +167,8 @@ func (x sides) live(ctx context.Context, k *cmtest.Kernel) (dialed, served error
 }
 
 // ask sends a byte, reads the answer, and closes the connection.
-func ask(c net.Conn) error {
+func ask(_ context.Context, closer io.Closer) error {
+	c := closer.(net.Conn)
 	defer c.Close()
 	c.SetDeadline(time.Now().Add(Limit))
 	if _, err := c.Write([]byte{1}); err != nil {
@@ -163,7 +179,8 @@ func ask(c net.Conn) error {
 }
 
 // answer reads a byte and sends it back. It closes the connection after the end of the stream.
-func answer(c net.Conn) error {
+func answer(_ context.Context, closer io.Closer) error {
+	c := closer.(net.Conn)
 	defer c.Close()
 	c.SetDeadline(time.Now().Add(Limit))
 	b := make([]byte, 1)
