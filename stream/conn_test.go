@@ -96,7 +96,7 @@ func TestLingerInBackground(t *testing.T) {
 
 func TestSmallWrites(t *testing.T) {
 	k, devices := streamconntest.StoppableMLX5(t)
-	c, s := pair(t, k, ends{})
+	c, s := pair(t, k, ends{private: true}) // with credits for many frames
 	streamconntest.SmallWrites(t, c, s, c.QP(), devices)
 }
 

@@ -32,6 +32,9 @@ const (
 	DefaultSlot = defaultSlot
 )
 
+// HalfTime is halfTime.
+var HalfTime = halfTime
+
 // Window returns the number of receives for this connection.
 func (c *Conn) Window() int {
 	c.l.mu.Lock()

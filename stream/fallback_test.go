@@ -122,3 +122,20 @@ func TestFallbackAfterSilence(t *testing.T) {
 		t.Errorf("DialContext = %v, want an error with %v and %v", err, tried, context.DeadlineExceeded)
 	}
 }
+
+// TestTimeForTCP checks that RDMA leaves a part of the time to TCP.
+func TestTimeForTCP(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Hour)
+	defer cancel()
+	half, cancel := stream.HalfTime(ctx)
+	defer cancel()
+	whole, _ := ctx.Deadline()
+	if end, ok := half.Deadline(); !ok || whole.Sub(end) < 30*time.Minute {
+		t.Errorf("Deadline() of HalfTime = %v, %v, want about an hour before %v", end, ok, whole)
+	}
+	half, cancel = stream.HalfTime(t.Context())
+	defer cancel()
+	if end, ok := half.Deadline(); ok {
+		t.Errorf("Deadline() of HalfTime without one = %v, want none", end)
+	}
+}
