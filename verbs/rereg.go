@@ -104,10 +104,11 @@ func (m *MR) moveTo(pd *PD, cfg *provider.MRConfig, mask provider.MRMask) error 
 //
 // Devices that put short data into completions (mlx5) must not do so for QPs that may receive into
 // such memory, because Poll could not copy the data there. With LocalWrite, RegDMABuf disables it
-// for all later QPs of the PD. If the PD already has a QP with it enabled, which cannot be changed,
-// the error wraps EBUSY. To avoid it, register first, or set QPConfig.NoScatterToCQE. For a
-// connection of package cm, there are two ways. Register on the PD of its Resolved or Request
-// before they make the QP, or set the option in Dialer.QP and ListenConfig.QP.
+// for all later QPs of the PD and of its SRQs. If it is already enabled for one of these QPs, which
+// cannot be changed, the error wraps EBUSY. To avoid it, register first, or set
+// QPConfig.NoScatterToCQE. For a connection of package cm, there are two ways. Register on the PD of
+// its Resolved or Request before they make the QP, or set the option in Dialer.QP and
+// ListenConfig.QP.
 func (p *PD) RegDMABuf(fd int, offset, length, iova uint64, access Access) (*MR, error) {
 	mr, err := p.regDMABuf(fd, offset, length, iova, access)
 	return mr, p.dev.opError("register dma-buf on", err)

@@ -136,7 +136,7 @@ func (c *Context) CreateDCT(cfg *DCTConfig) (_ *QP, err error) {
 		return nil, err
 	}
 	cmd := abi.Mlx5CreateQP{Flags: abi.MLX5_QP_FLAG_TYPE_DCT, UIdx: q.index}
-	if c.caps.scat2DCT && q.mayScatter(cfg.PD) {
+	if c.caps.scat2DCT && q.mayScatter() {
 		cmd.Flags |= abi.MLX5_QP_FLAG_SCATTER_CQE
 	}
 	if c.caps.ece {

@@ -22,20 +22,20 @@ type pd struct {
 	regions regions
 
 	mu       sync.Mutex
-	scatters int         // QPs that may get data in their completions.
+	scatters int         // QPs whose completions may have data for the PD's memory.
 	unmapped bool        // there has been memory that only the device can write to
 	cqs      map[*CQ]int // how many queues of the PD complete on each CQ: QPs, and SRQs of XRC
 }
 
 var _ provider.UnmappedPD = (*pd)(nil)
 
-// AddUnmapped keeps data out of the completions of QPs that are made later. It fails if
-// a QP is there already whose completions may have data.
+// AddUnmapped keeps data out of the completions of QPs that are made later on the PD or on its SRQs.
+// It fails if a QP is there already whose completions may have data.
 func (p *pd) AddUnmapped() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.scatters > 0 {
-		return fmt.Errorf("mlx5: %d QPs of the PD get short data in completions (QPConfig.NoScatterToCQE): %w", p.scatters, syscall.EBUSY)
+		return fmt.Errorf("mlx5: %d QPs of the PD or its SRQs get short data in completions (QPConfig.NoScatterToCQE): %w", p.scatters, syscall.EBUSY)
 	}
 	p.unmapped = true
 	return nil

@@ -37,14 +37,15 @@ type QP struct {
 	dct       bool
 	recvReady bool // the QP's state allows receives. Guarded by rq.lock
 	indexed   bool // index counts
-	scatterPD *pd  // has counted the QP as one with data in completions, or nil
-	db        *doorbell
-	buf       *mem.Region // of both queues, the receive queue's first. nil after Close
-	sqBuf     *mem.Region // of the send queue, if it has one of its own
-	leak      *leak.Entry
-	state     atomic.Uint32 // provider.QPState
-	failure   atomic.Uint32 // qpSound, qpFailing or qpFailed
-	closed    atomic.Bool
+	// scatterPDs holds the PDs that have counted the QP as one with data in completions.
+	scatterPDs []*pd
+	db         *doorbell
+	buf        *mem.Region // of both queues, the receive queue's first. nil after Close
+	sqBuf      *mem.Region // of the send queue, if it has one of its own
+	leak       *leak.Entry
+	state      atomic.Uint32 // provider.QPState
+	failure    atomic.Uint32 // qpSound, qpFailing or qpFailed
+	closed     atomic.Bool
 	// commands is held by Modify, Query, end and Close, because the kernel reuses the
 	// handle of a destroyed QP, and by SetState. It also guards the next two.
 	commands sync.Mutex
@@ -155,10 +156,7 @@ func (q *QP) free() error {
 	if q.indexed {
 		q.removeIndex()
 	}
-	if q.scatterPD != nil {
-		q.scatterPD.dropScatter()
-		q.scatterPD = nil
-	}
+	q.dropScatter()
 	q.lockBoth()
 	q.sq.maxPost = 0
 	q.ctx.uars.put(q.sq.reg)

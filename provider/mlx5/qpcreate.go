@@ -91,7 +91,7 @@ func (c *Context) create(q *QP, t transport, cfg *provider.QPConfig, v vendor) (
 			err = errors.Join(err, q.free())
 		}
 	}()
-	if v.scatter && q.mayScatter(want.PD) {
+	if v.scatter && q.mayScatter() {
 		v.flags |= abi.MLX5_QP_FLAG_SCATTER_CQE
 	}
 	if err := q.alloc(size); err != nil {
@@ -116,20 +116,43 @@ func (c *Context) create(q *QP, t transport, cfg *provider.QPConfig, v vendor) (
 }
 
 // mayScatter reports whether the device may put data into the QP's completions, and counts
-// the QP with its PD then. For types that never have data there it makes no difference.
-func (q *QP) mayScatter(p provider.PD) bool {
+// the QP with its PDs then. For types that never have data there it makes no difference.
+func (q *QP) mayScatter() bool {
 	if q.ctx.noScatter {
 		return false
 	}
-	own, ok := p.(*pd)
-	if !ok || q.typ == provider.UD || q.typ == provider.RawPacket {
+	if q.typ == provider.UD || q.typ == provider.RawPacket {
 		return true
 	}
-	if !own.addScatter() {
-		return false
+	for _, p := range q.keyPDs() {
+		if !p.addScatter() {
+			q.dropScatter()
+			return false
+		}
+		q.scatterPDs = append(q.scatterPDs, p)
 	}
-	q.scatterPD = own
 	return true
+}
+
+// dropScatter undoes mayScatter.
+func (q *QP) dropScatter() {
+	for _, p := range q.scatterPDs {
+		p.dropScatter()
+	}
+	q.scatterPDs = nil
+}
+
+// keyPDs returns the PDs of the keys in the QP's requests and receives. For receives of an SRQ, it is
+// the PD of the SRQ.
+func (q *QP) keyPDs() []*pd {
+	var all []*pd
+	if q.pd != nil {
+		all = append(all, q.pd)
+	}
+	if q.srq != nil && q.srq.pd != q.pd {
+		all = append(all, q.srq.pd)
+	}
+	return all
 }
 
 // parents stores the objects that a QP of its type uses.

@@ -11,6 +11,7 @@ import (
 
 	"purerdma/abi"
 	"purerdma/provider"
+	"purerdma/provider/mlx5/mlx5test"
 )
 
 // scatterQP creates an RC QP on a PD and reports whether the command requests data in its
@@ -61,6 +62,68 @@ func TestUnmappedMemory(t *testing.T) {
 	}
 	if err := after.AddUnmapped(); err != nil {
 		t.Errorf("AddUnmapped after Close of that QP = %v, want nil", err)
+	}
+}
+
+// TestUnmappedMemoryOfSRQ registers memory that the program cannot address for the PD of an SRQ,
+// before and after the creation of QPs of another PD. The QPs' receives have the PD of the SRQ.
+func TestUnmappedMemoryOfSRQ(t *testing.T) {
+	r := newSendRig(t, func(k *mlx5test.Kernel) {
+		k.Device = func(_ *abi.UverbsExQueryDeviceResp, own *abi.Mlx5QueryDeviceResp, _ *abi.UverbsQueryPortResp) {
+			own.Flags |= abi.MLX5_IB_QUERY_DEV_RESP_FLAGS_SCAT2CQE_DCT
+		}
+	})
+	for name, create := range map[string]func(p provider.PD, srq provider.SRQ) (provider.QP, error){
+		"RC": func(p provider.PD, srq provider.SRQ) (provider.QP, error) {
+			cfg := r.config(provider.RC)
+			cfg.PD, cfg.SRQ = p, srq
+			return r.ctx.CreateQP(cfg)
+		},
+		"DCT": func(p provider.PD, srq provider.SRQ) (provider.QP, error) {
+			return r.ctx.CreateDCT(&DCTConfig{PD: p, CQ: r.cq, SRQ: srq})
+		},
+	} {
+		own, before, after := allocPD(t, r.ctx), allocPD(t, r.ctx), allocPD(t, r.ctx)
+		// scatterQP creates a QP of the PD own with an SRQ of p.
+		scatterQP := func(p provider.PD) (q provider.QP, scatters bool) {
+			srq, err := r.ctx.CreateSRQ(&provider.SRQConfig{PD: p, MaxWR: 4, MaxSGE: 1})
+			if err != nil {
+				t.Fatalf("Context.CreateSRQ: %v", err)
+			}
+			t.Cleanup(func() { srq.Close() })
+			if q, err = create(own, srq); err != nil {
+				t.Fatalf("%s: create: %v", name, err)
+			}
+			t.Cleanup(func() { q.Close() })
+			all := r.k.QPs()
+			return q, all[len(all)-1].Create.Flags&abi.MLX5_QP_FLAG_SCATTER_CQE != 0
+		}
+		if err := before.AddUnmapped(); err != nil {
+			t.Fatalf("pd.AddUnmapped: %v", err)
+		}
+		if _, scatters := scatterQP(before); scatters {
+			t.Errorf("%s: a QP on an SRQ of a PD with unmapped memory gets data in its completions", name)
+		}
+		if own.scatters != 0 {
+			t.Errorf("%s: the QP's PD counts %d QPs with data in completions, want 0", name, own.scatters)
+		}
+		q, scatters := scatterQP(after)
+		if !scatters {
+			t.Errorf("%s: a QP on an SRQ of a PD without unmapped memory gets no data in its completions", name)
+		}
+		for _, p := range []*pd{own, after} {
+			if err := p.AddUnmapped(); !errors.Is(err, syscall.EBUSY) {
+				t.Errorf("%s: AddUnmapped with a QP that gets data in completions = %v, want EBUSY", name, err)
+			}
+		}
+		if err := q.Close(); err != nil {
+			t.Fatalf("%s: QP.Close: %v", name, err)
+		}
+		for _, p := range []*pd{own, after} {
+			if err := p.AddUnmapped(); err != nil {
+				t.Errorf("%s: AddUnmapped after Close of that QP = %v, want nil", name, err)
+			}
+		}
 	}
 }
 
