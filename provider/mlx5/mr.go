@@ -31,7 +31,8 @@ func (c *Context) RegMR(cfg *provider.MRConfig) (provider.MR, error) {
 	return m, nil
 }
 
-// Reregister is not for concurrent calls. It waits for polls that write to the memory.
+// Reregister is not for concurrent calls. Until it returns, polls write to the memory of before. It
+// waits for polls that still do.
 func (m *mr) Reregister(cfg *provider.MRConfig, mask provider.MRMask) error {
 	to := m.pd
 	if mask&provider.MRPD != 0 {
@@ -40,32 +41,33 @@ func (m *mr) Reregister(cfg *provider.MRConfig, mask provider.MRMask) error {
 			return fmt.Errorf("mlx5: PD: %w: %w", errOtherDriver, syscall.EINVAL)
 		}
 	}
-	m.pd.removeRegion(m.known)
-	err := m.MR.Reregister(cfg, mask)
-	if err == nil {
-		next := *m.known
-		next.key = uint64(m.LKey())
-		if mask&provider.MRMem != 0 {
-			next.iova, next.mem = cfg.IOVA, cfg.Mem
-		}
-		if mask&provider.MRAccess != 0 {
-			next.access = cfg.Access
-		}
-		m.pd, m.known = to, &next
+	if err := m.MR.Reregister(cfg, mask); err != nil {
+		return err
 	}
-	m.pd.regions.add(m.known)
-	return err
+	from, old := m.pd, m.known
+	next := *old
+	next.key = uint64(m.LKey())
+	if mask&provider.MRMem != 0 {
+		next.iova, next.mem = cfg.IOVA, cfg.Mem
+	}
+	if mask&provider.MRAccess != 0 {
+		next.access = cfg.Access
+	}
+	m.pd, m.known = to, &next
+	to.regions.add(m.known)
+	from.removeRegion(old)
+	return nil
 }
 
-// Close deregisters the region. It waits for polls that write to the memory.
+// Close deregisters the region. Polls write to the memory until the kernel has deregistered it,
+// because the region lives on if the kernel refuses. Close waits for polls that still do, and only
+// then does the memory belong to the caller.
 func (m *mr) Close() error {
-	// First: the kernel may give the key to another region at once.
-	m.pd.removeRegion(m.known)
 	// The memory of a region that was destroyed with the context may also be reused, so no poll may
 	// find it.
-	err := m.pd.ctx.file.IgnoreGone(m.MR.Close())
-	if err != nil {
-		m.pd.regions.add(m.known)
+	if err := m.pd.ctx.file.IgnoreGone(m.MR.Close()); err != nil {
+		return err
 	}
-	return err
+	m.pd.removeRegion(m.known)
+	return nil
 }

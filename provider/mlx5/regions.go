@@ -81,7 +81,8 @@ func (r *regions) find(lkey uint32) *region {
 	}
 }
 
-// add adds a region, whose key no other region of the table has.
+// add adds a region. It replaces a region with the same key. The kernel has deregistered that one,
+// because it has assigned the key again, but the region's Close has not removed it yet.
 func (r *regions) add(m *region) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -90,10 +91,13 @@ func (r *regions) add(m *region) {
 		t = r.rebuilt(t)
 		r.table.Store(t)
 	}
-	if t.put(m) {
+	switch t.put(m) {
+	case nil:
 		r.used++
+		r.live++
+	case removed:
+		r.live++
 	}
-	r.live++
 }
 
 // rebuilt returns a table with the regions of t, and room for more of them. The caller
@@ -111,13 +115,21 @@ func (r *regions) rebuilt(t *regionTable) *regionTable {
 	return to
 }
 
-// put puts a region into the first slot without one, and reports whether that was nil.
-func (t *regionTable) put(m *region) bool {
+// put puts a region into the slot of the region with the same key, or else into the first slot
+// without a region. It returns the previous value of the slot.
+func (t *regionTable) put(m *region) *region {
+	var to *atomic.Pointer[region]
 	for i := t.first(uint32(m.key)); ; i++ {
 		s := t.at(i)
-		if old := s.Load(); old == nil || old == removed {
-			s.Store(m)
-			return old == nil
+		old := s.Load()
+		if old != nil && old.key == m.key {
+			return s.Swap(m)
+		}
+		if to == nil && (old == nil || old == removed) {
+			to = s
+		}
+		if old == nil {
+			return to.Swap(m)
 		}
 	}
 }

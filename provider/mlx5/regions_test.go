@@ -6,6 +6,7 @@ package mlx5
 
 import (
 	"bytes"
+	"errors"
 	"maps"
 	"math/rand/v2"
 	"runtime"
@@ -148,15 +149,85 @@ func TestRegions(t *testing.T) {
 	if _, err := r.ctx.RegMR(&cfg); err == nil || p.regions.live != 0 {
 		t.Errorf("RegMR = %v with %d regions, want an error and 0", err, p.regions.live)
 	}
-	// The kernel may assign the key to another region during the command.
-	r.before = func(*uverbs.Request) error {
-		if write(other, 56, 4) {
-			t.Error("the region was written while the kernel deregistered it")
-		}
-		return nil
-	}
-	if err := m.Close(); err != nil || other.regions.live != 0 {
+	r.before = nil
+	if err := m.Close(); err != nil || write(other, 56, 4) || other.regions.live != 0 {
 		t.Errorf("Close = %v with %d regions, want 0", err, other.regions.live)
+	}
+}
+
+// TestReusedKey has the kernel assign the key of a region to another one before the table has lost
+// the first.
+func TestReusedKey(t *testing.T) {
+	var r regions
+	var all []*region
+	for i := range uint64(20) { // with the other regions in all places of the search
+		all = append(all, &region{key: i << 8})
+		r.add(all[i])
+	}
+	for i, old := range all {
+		r.remove(all[(i+1)%len(all)]) // its slot is free
+		next := &region{key: old.key}
+		r.add(next)
+		for range 2 {
+			if got := r.find(uint32(old.key)); got != next {
+				t.Errorf("find(%#x) = %p, want the new region %p", old.key, got, next)
+			}
+			r.remove(old)
+		}
+		if r.live != len(all)-1 {
+			t.Errorf("%d regions, want %d", r.live, len(all)-1)
+		}
+		r.remove(next)
+		if got := r.find(uint32(old.key)); got != nil {
+			t.Errorf("find(%#x) = %p after remove, want nil", old.key, got)
+		}
+		r.add(old)
+		r.add(all[(i+1)%len(all)])
+	}
+}
+
+// TestDataDuringCommand polls messages with data while the kernel deregisters or changes their
+// memory region. The data are in the memory, whether the kernel then refuses the command or not. The
+// last message comes after the command has been executed and before the call returns.
+func TestDataDuringCommand(t *testing.T) {
+	for name, change := range map[string]func(m provider.MR, cfg *provider.MRConfig) error{
+		"Close":      func(m provider.MR, _ *provider.MRConfig) error { return m.Close() },
+		"Reregister": func(m provider.MR, cfg *provider.MRConfig) error { return m.Reregister(cfg, provider.MRAccess) },
+	} {
+		r := newCQRig(t, provider.CQConfig{})
+		q := r.qp(provider.RC, nil)
+		b := make([]byte, 64)
+		cfg := provider.MRConfig{PD: r.pd, Mem: b, IOVA: 0x1000, Access: provider.LocalWrite}
+		mr, err := r.ctx.RegMR(&cfg)
+		if err != nil {
+			t.Fatalf("Context.RegMR: %v", err)
+		}
+		// receive gets a message of 16 bytes.
+		receive := func(when string) {
+			clear(b)
+			e := q.recvCQE(q.recvPosted(t, 5, provider.SGE{Addr: 0x1000, Length: 64, LKey: mr.LKey()}))
+			e.Format, e.ByteCount, e.Data = formatScatter32, 16, pattern(16)
+			r.put(e)
+			if wc := r.one(); wc.Status != provider.WCSuccess || !bytes.Equal(b[:16], pattern(16)) {
+				t.Errorf("completion %s of %s = %+v with % x, want success with % x", when, name, wc, b[:16], pattern(16))
+			}
+		}
+		r.before = func(*uverbs.Request) error {
+			receive("during a refused command")
+			return syscall.EBUSY
+		}
+		if err := change(mr, &cfg); !errors.Is(err, syscall.EBUSY) {
+			t.Errorf("%s that the kernel refuses = %v, want EBUSY", name, err)
+		}
+		r.before = func(*uverbs.Request) error {
+			receive("before the command")
+			return nil
+		}
+		r.after = func(*uverbs.Request) { receive("after the command") }
+		if err := change(mr, &cfg); err != nil {
+			t.Errorf("%s = %v, want nil", name, err)
+		}
+		r.before, r.after = nil, nil
 	}
 }
 
@@ -253,7 +324,7 @@ func TestQueuesOfPD(t *testing.T) {
 }
 
 // TestCloseWaitsForCopy closes a memory region while a poll has found it and has not copied
-// yet. The kernel must not get the command before the poll has ended.
+// yet. The call must not return before the poll has ended.
 func TestCloseWaitsForCopy(t *testing.T) {
 	for name, change := range map[string]func(m provider.MR, cfg *provider.MRConfig) error{
 		"Close":      func(m provider.MR, _ *provider.MRConfig) error { return m.Close() },
@@ -275,22 +346,19 @@ func TestCloseWaitsForCopy(t *testing.T) {
 				c.lockToCopy()
 			}
 			found := r.pd.(*pd).regions.find(mr.LKey())
-			var told atomic.Bool
-			r.before = func(*uverbs.Request) error {
-				told.Store(true)
-				return nil
-			}
-			done := make(chan error)
+			var returned atomic.Bool
+			done := make(chan error, 1)
 			go func() {
 				err := change(mr, &cfg)
+				returned.Store(true)
 				b[0] = 2
 				done <- err
 			}()
-			for !told.Load() && !waitsForLock("(*pd).removeRegion") {
+			for !returned.Load() && !waitsForLock("(*pd).removeRegion") {
 				runtime.Gosched()
 			}
-			if told.Load() {
-				t.Errorf("%s, Unlocked %v: the kernel got the command during a poll", name, unlocked)
+			if returned.Load() {
+				t.Errorf("%s, Unlocked %v: the call returned during a poll", name, unlocked)
 			}
 			if !found.write(1000, []byte{1}) {
 				t.Error("the region cannot be written")
@@ -299,7 +367,6 @@ func TestCloseWaitsForCopy(t *testing.T) {
 			if err := <-done; err != nil || b[0] != 2 {
 				t.Errorf("%s = %v with byte %d, want 2", name, err, b[0])
 			}
-			r.before = nil
 		}
 	}
 }
