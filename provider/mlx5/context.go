@@ -3,6 +3,7 @@
 package mlx5
 
 import (
+	"errors"
 	"fmt"
 	"log/slog"
 	"sync"
@@ -115,14 +116,17 @@ func (c *Context) port(num uint8) (port, error) {
 }
 
 // ethernet reports whether the ports are Ethernet, which mlx5 devices have no mixture
-// of. It is false if no port can be queried.
-func (c *Context) ethernet() bool {
+// of. It fails if no port can be queried.
+func (c *Context) ethernet() (bool, error) {
+	var errs []error
 	for num := range c.caps.ports {
-		if p, err := c.port(uint8(num + 1)); err == nil {
-			return p.ethernet
+		p, err := c.port(uint8(num + 1))
+		if err == nil {
+			return p.ethernet, nil
 		}
+		errs = append(errs, err)
 	}
-	return false
+	return false, errors.Join(errs...)
 }
 
 // linkEthernet is IBV_LINK_LAYER_ETHERNET of ibv_query_port(3).

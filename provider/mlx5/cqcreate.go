@@ -102,7 +102,12 @@ func (c *Context) createCQ(cfg *provider.CQConfig, opt *CQOptions) (_ *CQ, err e
 	if err != nil {
 		return nil, err
 	}
-	q := &CQ{ctx: c, unlocked: cfg.Unlocked, index: noIndex, compression: opt.Compression, wake: cfg.Wake, ethernet: c.ethernet()}
+	ethernet, err := c.ethernet()
+	if err != nil {
+		// The CQ would decode fields of InfiniBand from completions on Ethernet, or the reverse.
+		return nil, fmt.Errorf("query link layer: %w", err)
+	}
+	q := &CQ{ctx: c, unlocked: cfg.Unlocked, index: noIndex, compression: opt.Compression, wake: cfg.Wake, ethernet: ethernet}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, q.free())

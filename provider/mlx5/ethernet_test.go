@@ -5,11 +5,14 @@
 package mlx5
 
 import (
+	"errors"
+	"syscall"
 	"testing"
 
 	"purerdma/abi"
 	"purerdma/provider"
 	"purerdma/provider/mlx5/mlx5test"
+	"purerdma/uverbs"
 )
 
 // TestReceiveOnEthernet polls RoCE datagrams with both decoders. Their CQEs have the version of
@@ -65,5 +68,25 @@ func TestLinkOfCQ(t *testing.T) {
 		if got, want := r.cq.ethernet, layer == linkEthernet; got != want {
 			t.Errorf("link layer %d: ethernet = %v, want %v", layer, got, want)
 		}
+	}
+}
+
+// TestLinkUnknown creates a CQ while the device's port cannot be queried, and afterwards. The
+// layout of a completion depends on the link layer, so there is no CQ before it is known.
+func TestLinkUnknown(t *testing.T) {
+	r := newCQRig(t, provider.CQConfig{})
+	r.ctx.ports = nil
+	r.before = func(req *uverbs.Request) error {
+		if req.Object == abi.UVERBS_OBJECT_DEVICE && req.Method == abi.UVERBS_METHOD_QUERY_PORT {
+			return syscall.EIO
+		}
+		return nil
+	}
+	if q, err := r.ctx.CreateCQ(&provider.CQConfig{Entries: 15}); q != nil || !errors.Is(err, syscall.EIO) {
+		t.Errorf("CreateCQ while the port cannot be queried = %v, %v, want EIO", q, err)
+	}
+	r.before = nil
+	if q, _ := r.newCQ(provider.CQConfig{Entries: 15}); !q.ethernet {
+		t.Error("the CQ of an Ethernet device decodes completions of InfiniBand")
 	}
 }
