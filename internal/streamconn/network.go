@@ -22,11 +22,14 @@ func Network(name string) (string, error) {
 	return "", net.UnknownNetworkError(name)
 }
 
-// OpError converts an error of package cm to a *net.OpError with the same addresses and cause.
+// OpError converts an error of package cm to a *net.OpError with the same addresses and cause. It is
+// temporary if the process is out of file descriptors or memory.
 func OpError(op string, err error) *net.OpError {
 	oe := &net.OpError{Op: op, Net: "rdma", Err: err}
 	if e, ok := errors.AsType[*cm.OpError](err); ok {
-		oe.Err = e.Err
+		if oe.Err = e.Err; e.Temporary() && !e.Timeout() {
+			oe.Err = temporaryError{e.Err}
+		}
 		if e.Local.IsValid() {
 			oe.Source = e.Local
 		}
@@ -36,3 +39,11 @@ func OpError(op string, err error) *net.OpError {
 	}
 	return oe
 }
+
+// temporaryError is the cause of a temporary error. A *net.OpError calls Temporary of its direct cause only.
+type temporaryError struct{ error }
+
+func (e temporaryError) Unwrap() error { return e.error }
+
+// Temporary implements the method that net.OpError looks for.
+func (temporaryError) Temporary() bool { return true }

@@ -8,12 +8,14 @@ import (
 	"context"
 	"errors"
 	"io"
+	"io/fs"
 	"log/slog"
 	"net"
 	"strings"
 	"sync/atomic"
 	"syscall"
 	"testing"
+	"time"
 
 	"purerdma/cm"
 	"purerdma/cm/cmtest"
@@ -31,26 +33,31 @@ type Listener interface {
 // and it is temporary. Handshakes connects by dial.
 func Handshakes(t *testing.T, listen func(cm.ListenConfig) (Listener, error), dial func(ctx context.Context, d cm.Dialer, to string) (io.Closer, error)) {
 	for _, tc := range []struct {
+		device  string
 		command string
 		errno   syscall.Errno
 		record  string // in the log, "" if Accept returns the error instead
 	}{
-		{"UVERBS_METHOD_QP_CREATE", syscall.ENOMEM, "connect request failed"},
-		{"UVERBS_METHOD_QP_CREATE", syscall.EPERM, "connect request failed"},
-		{"mmap", syscall.ENOMEM, "connect request failed"},
-		{"IB_USER_VERBS_CMD_MODIFY_QP", syscall.EINVAL, "connect request failed"},
-		{"open", syscall.EACCES, "connect request refused"}, // by package cm
-		{"open", syscall.EMFILE, ""},
+		{"rxe0", "UVERBS_METHOD_QP_CREATE", syscall.ENOMEM, "connect request failed"},
+		{"rxe0", "UVERBS_METHOD_QP_CREATE", syscall.EPERM, "connect request failed"},
+		{"rxe0", "mmap", syscall.ENOMEM, "connect request failed"},
+		{"rxe0", "IB_USER_VERBS_CMD_MODIFY_QP", syscall.EINVAL, "connect request failed"},
+		{"rxe0", "open", syscall.EACCES, "connect request refused"}, // by package cm
+		{"rxe0", "open", syscall.EMFILE, ""},
+		{"rdma_cm", "open", syscall.EMFILE, ""},
 	} {
-		t.Run(tc.command+" "+tc.errno.Error(), func(t *testing.T) {
+		t.Run(tc.device+" "+tc.command+" "+tc.errno.Error(), func(t *testing.T) {
 			k := RXE(t)
-			var armed atomic.Bool
-			armed.Store(true)
+			var first, armed atomic.Bool
+			first.Store(true)
 			k.OnCommand(func(c cmtest.Command) error {
-				if c.Device == "rxe0" && c.Name == tc.command && armed.Load() {
-					return tc.errno
+				if c.Device != tc.device || c.Name != tc.command || !armed.Load() {
+					return nil
 				}
-				return nil
+				if tc.errno == syscall.EMFILE {
+					return &fs.PathError{Op: c.Name, Path: "/dev/infiniband/" + c.Device, Err: tc.errno}
+				}
+				return tc.errno
 			})
 			host, records := k.Host(), make(records, 100)
 			host.Log = slog.New(slog.NewTextHandler(records, &slog.HandlerOptions{Level: slog.LevelWarn}))
@@ -59,6 +66,12 @@ func Handshakes(t *testing.T, listen func(cm.ListenConfig) (Listener, error), di
 				t.Fatalf("Listen() = %v", err)
 			}
 			defer ln.Close()
+			k.OnMessage(func(m cmtest.Message) (cmtest.Fate, time.Duration) {
+				if m.Type == cmtest.REQ && first.CompareAndSwap(true, false) {
+					armed.Store(true) // the dialing side has opened its files
+				}
+				return cmtest.Arrives, 0
+			})
 			local, err := cm.ParseAddr("10.0.0.2:0")
 			if err != nil {
 				t.Fatalf("ParseAddr() = %v", err)
