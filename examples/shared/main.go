@@ -42,7 +42,7 @@ func run(ctx context.Context, w io.Writer) error {
 func serve(ctx context.Context, ln *cm.Listener) error {
 	var conns [clients]*cm.Conn
 	for i := range conns {
-		req, err := ln.Accept(ctx)
+		req, err := example.Accept(ctx, ln.Accept)
 		if err != nil {
 			return err
 		}

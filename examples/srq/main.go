@@ -49,7 +49,7 @@ func serve(ctx context.Context, ln *cm.Listener, w io.Writer) error {
 	var cq *verbs.CQ
 	var buf *verbs.MR
 	for range clients {
-		req, err := ln.Accept(ctx)
+		req, err := example.Accept(ctx, ln.Accept)
 		if err != nil {
 			return err
 		}

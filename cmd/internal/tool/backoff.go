@@ -38,9 +38,14 @@ func (b *Backoff) Wait(ctx context.Context, err error) bool {
 // Reset records a success.
 func (b *Backoff) Reset() { b.pause = 0 }
 
-// temporary reports whether an operation may succeed later. A timeout belongs to the caller.
+// temporary reports whether an operation may succeed later. A timeout belongs to the caller. err is
+// the error of package cm or of a net.Listener.
 func temporary(err error) bool {
-	oe, ok := errors.AsType[*cm.OpError](err)
+	oe, ok := errors.AsType[interface {
+		error
+		Timeout() bool
+		Temporary() bool
+	}](err)
 	return ok && oe.Temporary() && !oe.Timeout()
 }
 

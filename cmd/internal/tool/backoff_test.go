@@ -5,6 +5,7 @@ package tool
 import (
 	"context"
 	"io"
+	"net"
 	"os"
 	"syscall"
 	"testing"
@@ -31,7 +32,7 @@ func TestBackoff(t *testing.T) {
 		}
 		b.Reset()
 		start := time.Now()
-		b.Wait(t.Context(), full)
+		b.Wait(t.Context(), &net.OpError{Op: "accept", Err: syscall.EMFILE})
 		if got := time.Since(start); got != firstPause {
 			t.Errorf("pause after Reset = %v, want %v", got, firstPause)
 		}

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"sync"
 
+	"purerdma/examples/internal/example"
 	"purerdma/msg"
 )
 
@@ -34,7 +35,7 @@ func (s *Server) Serve(ctx context.Context, ln *msg.Listener) error {
 	var all sync.WaitGroup
 	defer all.Wait()
 	for {
-		conn, err := ln.Accept(ctx)
+		conn, err := example.Accept(ctx, ln.Accept)
 		if err != nil {
 			return err
 		}

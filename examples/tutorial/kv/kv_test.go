@@ -8,8 +8,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/netip"
 	"strings"
 	"sync"
+	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -23,6 +26,7 @@ func TestMain(m *testing.M) { vmtest.Main(m) }
 
 // store is a Server on a fake kernel.
 type store struct {
+	kernel *cmtest.Kernel
 	dialer cm.Dialer
 	stop   func() error // ends Serve and returns its result
 }
@@ -46,7 +50,7 @@ func newStore(t *testing.T) *store {
 		return <-served
 	})
 	t.Cleanup(func() { stop() })
-	return &store{cm.Dialer{Host: k.Host()}, stop}
+	return &store{k, cm.Dialer{Host: k.Host()}, stop}
 }
 
 func (s *store) dial(ctx context.Context, t *testing.T) *Client {
@@ -115,6 +119,26 @@ func TestStore(t *testing.T) {
 		}
 	}
 	all.Wait()
+}
+
+// TestServeOutOfDescriptors refuses a client because the process is out of file descriptors. The store then serves
+// the next client.
+func TestServeOutOfDescriptors(t *testing.T) {
+	s, ctx := newStore(t), within(t)
+	s.dialer.LocalAddr = cm.AddrFrom(netip.MustParseAddrPort("10.0.0.2:0"))
+	var failed atomic.Bool
+	s.kernel.OnCommand(func(c cmtest.Command) error {
+		if c.Device == "rxe0" && c.Name == "open" && failed.CompareAndSwap(false, true) {
+			return syscall.EMFILE
+		}
+		return nil
+	})
+	if c, err := Dial(ctx, s.dialer, address); err == nil || !failed.Load() {
+		t.Errorf("Dial() while the server is out of descriptors = %v, %v, want an error", c, err)
+	}
+	if err := s.dial(ctx, t).Put(ctx, "color", "blue"); err != nil {
+		t.Errorf("Put() = %v", err)
+	}
 }
 
 // TestErrors makes requests that fail, and then further requests that succeed.

@@ -10,6 +10,7 @@ import (
 	"sync"
 
 	"purerdma/cm"
+	"purerdma/examples/internal/example"
 	"purerdma/verbs"
 )
 
@@ -25,7 +26,7 @@ func (s *Server) Serve(ctx context.Context, ln *cm.Listener) error {
 	var all sync.WaitGroup
 	defer all.Wait()
 	for {
-		req, err := ln.Accept(ctx)
+		req, err := example.Accept(ctx, ln.Accept)
 		if err != nil {
 			return err
 		}
