@@ -149,8 +149,8 @@ func (q *qp) build(wr *provider.SendWR) error {
 		copy(ring.InSlot[inlineSlot](&sq.slots, sq.put).Data[:], wr.InlineData)
 	} else if wr.InlineData == nil {
 		num = putSGEs(sqe.SGE[:], wr.SGList)
-		if num == 1 {
-			num = splitAtPage(&sqe.SGE)
+		if num == 1 && !read {
+			num = avoidShort(&sqe.SGE)
 		}
 	}
 	if read {
@@ -164,24 +164,28 @@ func (q *qp) build(wr *provider.SendWR) error {
 	return nil
 }
 
-// siw copies a message of at most shortMessage bytes into the packet if it is one element. If the
-// bytes cross the end of a page, siw takes the wrong number of bytes from the first page, namely as
-// many as there are in the second (siw_try_1seg).
+// siw copies a message of at most shortMessage bytes into the packet if it is one element (siw_try_1seg). That has two
+// faults. While a post is in the kernel, siw copies by the address of the poster's process, also on its own thread,
+// where the copy fails and ends the connection. And if the bytes cross the end of a page, siw takes as many bytes from
+// the first page as there are in the second.
 const (
 	shortMessage = 32
 	pageSize     = 4096 // the smallest there is
 )
 
-// splitAtPage splits such an element in two, of which siw sends the right bytes, and returns the
-// number of elements.
-func splitAtPage(sg *[abi.SIW_MAX_SGE]abi.SiwSGE) int {
+// avoidShort makes two elements of a short one, for which siw takes another path, and returns the number of elements. Only
+// the second may be empty, because siw of Linux 6.1 oopses on an empty element before data.
+func avoidShort(sg *[abi.SIW_MAX_SGE]abi.SiwSGE) int {
 	e := &sg[0]
-	here := uint32(pageSize - e.LAddr%pageSize)
-	if e.Length > shortMessage || e.Length <= here {
+	if e.Length > shortMessage {
 		return 1
 	}
-	sg[1] = abi.SiwSGE{LAddr: e.LAddr + uint64(here), Length: e.Length - here, LKey: e.LKey}
-	e.Length = here
+	first := uint32(pageSize - e.LAddr%pageSize)
+	if first >= e.Length {
+		first = 1
+	}
+	sg[1] = abi.SiwSGE{LAddr: e.LAddr + uint64(first), Length: e.Length - first, LKey: e.LKey}
+	e.Length = first
 	return 2
 }
 
