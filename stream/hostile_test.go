@@ -97,6 +97,7 @@ func TestViolations(t *testing.T) {
 		"no credit used":     {stream.Frame(0, 0, 8, data)},
 		"credit twice":       {stream.Frame(0, 1, 8, nil), stream.Frame(0, 1, 8, nil)},
 		"no credit left":     {stream.Frame(0, 1000, 8, data)},
+		"one frame too many": manyFrames(9, data), // 8 credits
 		"credits backwards":  {stream.Frame(0, 1, 7, data)},
 		"too many credits":   {stream.Frame(0, 1, 1<<20, data)},
 		"returned too many":  {stream.Frame(0, 8, 8, data)},
@@ -125,6 +126,14 @@ func TestViolations(t *testing.T) {
 		raw.Close()
 		pingPong(t, honest)
 	}
+}
+
+// manyFrames returns n frames with data.
+func manyFrames(n int, data []byte) (frames [][]byte) {
+	for sent := range n {
+		frames = append(frames, stream.Frame(0, uint32(sent+1), 8, data))
+	}
+	return frames
 }
 
 // pingPong sends a message to a peer that echoes, and checks the answer.
