@@ -137,7 +137,7 @@ func TestViolations(t *testing.T) {
 		for name, frames := range map[string][][]byte{
 			"empty":                 {{}},
 			"short":                 {make([]byte, msg.HeaderLen-1)},
-			"kind":                  message(func(b []byte) { b[0] = msg.Kinds }),
+			"kind":                  {msg.Frame(msg.Kinds, 0, 8, 0, 0, 0, nil)},
 			"reserved":              message(func(b []byte) { b[2] = 1 }),
 			"length":                message(func(b []byte) { b[7]++ }),
 			"large length":          message(func(b []byte) { b[4] = 0xff }),
