@@ -37,13 +37,14 @@ type CQ struct {
 	srq      *SRQ              // of XRC, whose completion was the last
 	bell     *uint32           // doorbell record of the consumer index
 	err      error             // why nothing can be polled any more
-	added    []addition        // added by the provider. Polls return these first
+	pending  atomic.Bool       // added or failed may not be empty.
 	counts   provider.CQCounts // of the polled completions
 	region   *mem.Region       // of ring. nil after Close
 	left     []*mem.Region     // rings before Resize that the device may still write to
-	entries  int               // that fit
+	entries  int               // that fit.
 	ethernet bool              // the device's ports are Ethernet
 	recorded *recordedCQ       // nil if the completions are not recorded
+	added    []addition        // added by the provider. Polls return these first.
 
 	ctx         *Context
 	handle      uint32
@@ -52,6 +53,9 @@ type CQ struct {
 	wake        func()            // wakes the CQ's waiters, or nil
 	skipped     atomic.Uint64     // entries that made no sense
 	leak        *leak.Entry
+
+	failedMu sync.Mutex
+	failed   []failedQP // guarded by failedMu
 
 	mu     sync.Mutex // of commands and of arming
 	db     *doorbell  // nil after Close
@@ -150,8 +154,8 @@ func (c *CQ) ours(i, last uint32) bool {
 // take decodes completions from wcs[n] on, and moves the consumer index on without
 // telling the device. It returns how many of wcs are filled.
 func (c *CQ) take(wcs []provider.WC, n int) int {
-	if len(c.added) > 0 {
-		n = c.takeAdded(wcs, n)
+	if c.pending.Load() {
+		n = c.takePending(wcs, n)
 	}
 	for n < len(wcs) {
 		e := c.entry(c.ci)
@@ -173,9 +177,6 @@ func (c *CQ) take(wcs []provider.WC, n int) int {
 			case fastRecv:
 				n += c.receives(wcs[n:])
 			}
-		case queued:
-			spin.StoreRelease(&c.ci, c.ci+1)
-			n = c.takeAdded(wcs, n)
 		case skipped:
 			spin.StoreRelease(&c.ci, c.ci+c.skip(c.ci, e))
 			c.publish()

@@ -195,6 +195,9 @@ func (c *CQ) purgeQP(q *QP) {
 	c.acquire()
 	defer c.release()
 	c.purge(q.index, q.srq)
+	c.failedMu.Lock()
+	c.failed = slices.DeleteFunc(c.failed, func(f failedQP) bool { return f.q == q })
+	c.failedMu.Unlock()
 	c.added = slices.DeleteFunc(c.added, func(a addition) bool {
 		if a.QPNum != q.num {
 			return false

@@ -14,7 +14,6 @@ type outcome uint8
 const (
 	again   outcome = iota // the entry has been rewritten and must be decoded again.
 	took                   // it was a completion
-	queued                 // it was a completion, and is the last of CQ.added.
 	skipped                // it was none, or it is invalid
 	failed                 // it is invalid, and the CQ has stopped
 )
@@ -191,10 +190,9 @@ func (c *CQ) receiveFailed(e unsafe.Pointer, counter uint16, w *provider.WC) out
 	rq, srq, num := c.owner(e)
 	syndrome, vendor := load8(e, cqeSyndrome), load8(e, cqeVendorErr)
 	var id uint64
-	var ok, late bool
+	var ok bool
 	switch {
 	case srq == nil:
-		late = c.catchUp(counter)
 		id, ok = rq.complete(counter)
 	case syndrome == syndromeAborted && vendor == vendorPageFault:
 		if srq.repost(counter) {
@@ -207,9 +205,5 @@ func (c *CQ) receiveFailed(e unsafe.Pointer, counter uint16, w *provider.WC) out
 		return c.fail(e, "completion of a receive that was not posted")
 	}
 	*w = provider.WC{ID: id, Status: syndromes[syndrome], VendorErr: uint32(vendor), QPNum: num}
-	if late {
-		c.added = append(c.added, addition{Completion: Completion{WC: *w}})
-		return queued
-	}
 	return took
 }

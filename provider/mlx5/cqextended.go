@@ -42,6 +42,9 @@ func (w *Completion) fill(e unsafe.Pointer) {
 func (c *CQ) PollExtended(cs []Completion) (int, error) {
 	c.acquire()
 	n := 0
+	if c.pending.Load() {
+		c.completeFailed()
+	}
 	for n < len(cs) && len(c.added) > 0 {
 		cs[n] = c.nextAdded()
 		n++

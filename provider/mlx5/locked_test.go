@@ -35,6 +35,7 @@ var offPath = map[string]string{
 	"(*SRQ).complete":          "the SRQ's lock: others poll its receives from other CQs",
 	"(*SRQ).repost":            "the same",
 	"(*CQ).fail":               "a completion that makes no sense",
+	"(*CQ).completeFailed":     "the requests of a QP that such a completion named",
 	"(*CQ).lockToCopy":         "the lock of an Unlocked CQ: others close the memory of data that a completion brings",
 }
 

@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync/atomic"
 	"unsafe"
 
@@ -22,12 +23,15 @@ import (
 // reliable here. So the kernel resets the QP. Afterwards the device neither uses memory for it nor
 // completes any request. For the program the QP is in the error state until it resets the QP
 // itself.
+//
+// The command runs in a goroutine of its own. The next poll of each CQ then completes the requests,
+// because one goroutine may be the only user of a CQ.
 
 // Values of QP.failure.
 const (
 	qpSound   uint32 = iota
 	qpFailing        // a goroutine was started that ends the QP
-	qpFailed         // the kernel has reset the QP, which takes no requests
+	qpFailed         // the kernel has reset the QP
 )
 
 // fail starts a goroutine that ends the QP, unless there was one since the last reset. The
@@ -39,7 +43,7 @@ func (q *QP) fail() {
 	}
 }
 
-// end moves a failing QP to the error state and completes its outstanding requests.
+// end moves a failing QP to the error state and has polls complete its outstanding requests.
 func (q *QP) end() {
 	q.commands.Lock()
 	defer q.commands.Unlock()
@@ -68,64 +72,79 @@ func (q *QP) logNotEnded(err error) {
 // endLocked is end for the holder of q.commands.
 func (q *QP) endLocked() error {
 	was := q.State()
-	switch {
-	case was == provider.QPReset:
+	if was == provider.QPReset {
 		q.failure.Store(qpSound) // the completion is of a time before
-		return nil
-	case q.unlocked():
-		// One goroutine uses these queues without a lock, and it may be another one. Therefore the
-		// device flushes the requests.
-		if err := q.modify(&provider.QPAttr{State: provider.QPErr}, provider.QPAttrState); err != nil {
-			return err
-		}
-		q.state.Store(uint32(provider.QPErr))
 		return nil
 	}
 	q.state.Store(uint32(provider.QPErr)) // which refused posts report
-	q.admit(false, false)
+	if !q.sq.unlocked {
+		q.admit(false, false)
+	}
 	if err := q.modify(&provider.QPAttr{State: provider.QPReset}, provider.QPAttrState); err != nil {
-		q.setState(was)
+		q.state.Store(uint32(was))
+		if !q.sq.unlocked {
+			q.setState(was)
+		}
 		return err
 	}
 	q.failure.Store(qpFailed)
-	q.flush()
+	if q.sendCQ != nil {
+		q.sendCQ.end(q)
+	}
+	if q.recvCQ != nil && q.recvCQ != q.sendCQ {
+		q.recvCQ.end(q)
+	}
 	return nil
 }
 
-// unlocked reports whether the QP, or one of its CQs, may be used by one goroutine only.
-func (q *QP) unlocked() bool {
-	return q.sq.unlocked || q.sendCQ != nil && q.sendCQ.unlocked || q.recvCQ != nil && q.recvCQ.unlocked
+// failedQP is a QP that the kernel has reset, and whose outstanding requests polls complete.
+type failedQP struct {
+	q     *QP
+	swept bool // its completions were taken out of the ring
 }
 
-// flush completes the outstanding requests. The device does not use them any more, and
-// nothing can be posted.
-func (q *QP) flush() {
-	if q.sendCQ != nil {
-		q.sendCQ.flush(q)
+// end makes the next poll complete the outstanding requests of q that complete on this CQ, and wakes
+// the CQ's waiters.
+func (c *CQ) end(q *QP) {
+	c.failedMu.Lock()
+	c.failed = append(c.failed, failedQP{q: q})
+	c.pending.Store(true)
+	c.failedMu.Unlock()
+	if !c.unlocked {
+		c.acquire()
+		c.forget() // a poll that starts in a fast loop may not look at c.failed
+		c.release()
 	}
-	if q.recvCQ != nil && q.recvCQ != q.sendCQ {
-		q.recvCQ.flush(q)
-	}
-}
-
-// flush adds completions for the outstanding requests of q that complete on this CQ, and
-// wakes the CQ's waiters.
-func (c *CQ) flush(q *QP) {
-	c.acquire()
-	if c.err == nil {
-		c.takeOut(q)
-	}
-	if c == q.sendCQ {
-		c.addFlushed(q, q.sq.flush())
-	}
-	if c == q.recvCQ {
-		c.addFlushed(q, q.rq.flush())
-	}
-	c.forget() // a poll that starts in a fast loop does not look at c.added
-	c.release()
 	if c.wake != nil {
 		c.wake()
 	}
+}
+
+// completeFailed adds completions for the outstanding requests of failed QPs. A QP with Unlocked
+// still takes requests, because its posts look at nothing that another goroutine changes. The device
+// ignores these requests, and the next poll completes them.
+func (c *CQ) completeFailed() {
+	c.failedMu.Lock()
+	defer c.failedMu.Unlock()
+	for i := range c.failed {
+		q, st := c.failed[i].q, provider.WCWRFlushErr
+		if !c.failed[i].swept {
+			c.failed[i].swept = true
+			if c.err == nil {
+				c.takeOut(q)
+			}
+			c.forget() // takeOut has changed the queue of the last completion
+			st = provider.WCFatalErr
+		}
+		if c == q.sendCQ {
+			c.addFlushed(q, q.sq.flush(), st)
+		}
+		if c == q.recvCQ {
+			c.addFlushed(q, q.rq.flush(), st)
+		}
+	}
+	c.failed = slices.DeleteFunc(c.failed, func(f failedQP) bool { return !f.q.sq.unlocked })
+	c.pending.Store(len(c.failed) > 0 || len(c.added) > 0)
 }
 
 // addition is a completion that the provider has added to a CQ.
@@ -149,42 +168,22 @@ func (c *CQ) takeOut(q *QP) {
 	})
 }
 
-// addFlushed adds completions for requests with these IDs, oldest first. The oldest one has a
-// distinct status, so that the cause is not taken for a disconnect. One of the requests has
-// completed with an unknown result.
-func (c *CQ) addFlushed(q *QP, ids []uint64) {
-	st := provider.WCFatalErr
+// addFlushed adds completions for requests with these IDs, oldest first. The oldest one has the
+// status st, and WCFatalErr is distinct, so that the cause is not taken for a disconnect. One of the
+// requests has completed with an unknown result.
+func (c *CQ) addFlushed(q *QP, ids []uint64, st provider.WCStatus) {
 	for _, id := range ids {
 		c.added = append(c.added, addition{Completion: Completion{WC: provider.WC{ID: id, Status: st, QPNum: q.num}}})
 		st = provider.WCWRFlushErr
 	}
 }
 
-// catchUp completes the receives before the receive that the entry of a failed receive names. It
-// does so only if a single goroutine uses the failing QP c.qp. The device flushes receives in
-// order, so it does not use those any more, and their own completions were lost. It reports whether
-// there were any.
-func (c *CQ) catchUp(counter uint16) bool {
-	q, r := c.qp, &c.qp.rq
-	if q.failure.Load() != qpFailing || !q.unlocked() {
-		return false
-	}
-	lost := (uint32(counter) - r.tail) & r.mask
-	if lost == 0 || lost >= atomic.LoadUint32(&r.head)-r.tail {
-		return false
-	}
-	ids := make([]uint64, lost)
-	for i := range ids {
-		ids[i] = r.id(r.tail)
-		r.free()
-	}
-	c.addFlushed(q, ids)
-	c.fast = fastNone // a poll that starts in a fast loop does not look at c.added
-	return true
-}
-
-// takeAdded moves completions from c.added to wcs[n] on, and returns how many of wcs are filled.
-func (c *CQ) takeAdded(wcs []provider.WC, n int) int {
+// takePending moves completions that the provider has added to wcs[n] on, and returns how many of wcs
+// are filled.
+//
+//go:noinline
+func (c *CQ) takePending(wcs []provider.WC, n int) int {
+	c.completeFailed()
 	for n < len(wcs) && len(c.added) > 0 {
 		wcs[n] = c.nextAdded().WC
 		n++
@@ -203,17 +202,18 @@ func (c *CQ) nextAdded() Completion {
 }
 
 // flush removes all outstanding requests and returns their IDs, oldest first. The caller holds the
-// lock of the CQ, and nothing can be posted.
+// lock of the CQ. Requests may be posted at the same time.
 //
-// It goes backward from the newest request, because an unfinished batch may still write the blocks
-// behind it, even though it cannot be posted.
+// Records of other blocks have numbers outside of the range, as with sendQueue.outstanding.
 func (s *sendQueue) flush() []uint64 {
 	head, tail := atomic.LoadUint32(&s.head), s.tail
+	if head == tail {
+		return nil // also if there is no queue
+	}
 	ids := make([]uint64, head-tail)
-	for block, n := s.batch.start, head-tail; n > 0; {
-		block--
-		if e := s.entry(block); e.head == tail+n-1 { // not the second block of a request
-			n--
+	for block := range s.mask + 1 {
+		e := s.entry(block)
+		if n := atomic.LoadUint32(&e.head) - tail; n < head-tail {
 			ids[n] = e.id
 		}
 	}
@@ -222,7 +222,7 @@ func (s *sendQueue) flush() []uint64 {
 }
 
 // flush removes all outstanding receives and returns their IDs, oldest first. The caller holds the
-// lock of the CQ, and nothing can be posted.
+// lock of the CQ. Receives may be posted at the same time.
 func (q *recvQueue) flush() []uint64 {
 	head := atomic.LoadUint32(&q.head)
 	ids := make([]uint64, 0, head-q.tail)

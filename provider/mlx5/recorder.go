@@ -212,11 +212,8 @@ func (d *recordedCQ) completion(c *CQ, e unsafe.Pointer, out outcome, w *provide
 	defer r.mu.Unlock()
 	o := r.add(recordedCQE)
 	o.cq, o.at, o.n, o.first, o.last = d, c.ci, 0, true, true
-	switch out {
-	case took:
+	if out == took {
 		o.n, o.wc = 1, *w
-	case queued:
-		o.n = len(c.added)
 	}
 	if c.qp != nil {
 		o.qp = c.qp.sq.recorded

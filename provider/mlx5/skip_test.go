@@ -12,6 +12,7 @@ import (
 	"log/slog"
 	"reflect"
 	"runtime"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -21,7 +22,6 @@ import (
 	"purerdma/internal/lograte"
 	"purerdma/provider"
 	"purerdma/provider/mlx5/mlx5test"
-	"purerdma/test/connectx/prm"
 	"purerdma/uverbs"
 )
 
@@ -361,73 +361,108 @@ func TestFailedCommandLog(t *testing.T) {
 	r.before = nil
 }
 
-// TestFailedUnlocked has an invalid entry name a QP that one goroutine uses. The kernel moves
-// the QP to the error state, where the device flushes the requests.
+// TestFailedUnlocked has an invalid entry name a QP that one goroutine uses. It takes the place of
+// the only completion of a send. The next poll completes the send and a receive, which the device
+// does not flush. A QP with Unlocked goes on to take requests, as in the error state.
 func TestFailedUnlocked(t *testing.T) {
-	for _, unlocked := range []struct{ cq, qp bool }{{true, false}, {false, true}} {
-		r := newCQRig(t, provider.CQConfig{Unlocked: unlocked.cq})
+	for _, unlocked := range []struct{ cq, qp bool }{{true, false}, {false, true}, {true, true}} {
+		r := &skipRig{woken: make(chan struct{}, 16)}
+		r.cqRig = newCQRig(t, provider.CQConfig{Unlocked: unlocked.cq, Wake: r.wake})
 		q, _ := r.madeQP(provider.QPConfig{Unlocked: unlocked.qp})
-		moved := make(chan struct{})
-		r.after = func(*uverbs.Request) { close(moved) }
-		r.send(q, 1)
-		r.put(q.sendCQE(5, opcodeSend))
-		r.poll()
-		<-moved
-		q.commands.Lock() // the goroutine is done
-		r.after = nil
-		q.commands.Unlock()
-		if attr, err := q.Query(); err != nil || attr.State != provider.QPErr {
-			t.Errorf("unlocked %+v: state %v, %v, want ERR", unlocked, attr.State, err)
-		}
-		r.put(&mlx5test.CQE{Opcode: mlx5test.CQEReqErr, Syndrome: uint8(prm.SyndromeFlush), UserIndex: q.index, QPN: q.num})
-		if wc := r.one(); wc.ID != 1 || wc.Status != provider.WCWRFlushErr || q.State() != provider.QPErr {
-			t.Errorf("unlocked %+v: completion %+v in state %v, want request 1 flushed in ERR", unlocked, wc, q.State())
+		for range 2 {
+			check := func(when string, id []uint64, st []provider.WCStatus) {
+				gotID, gotSt := ids(t, q, r.poll())
+				if !slices.Equal(gotID, id) || !slices.Equal(gotSt, st) {
+					t.Errorf("unlocked %+v: completions %s = %v, %v, want %v, %v", unlocked, when, gotID, gotSt, id, st)
+				}
+			}
+			r.send(q, 1)
+			if n, err := q.PostRecv([]provider.RecvWR{{ID: 3}}); n != 1 || err != nil {
+				t.Fatalf("QP.PostRecv = %d, %v, want 1, nil", n, err)
+			}
+			r.put(q.sendCQE(5, opcodeSend))
+			check("of the invalid entry", nil, nil)
+			<-r.woken
+			if attr, err := q.Query(); err != nil || attr.State != provider.QPErr || q.State() != provider.QPErr {
+				t.Errorf("unlocked %+v: state %v by Query (%v), %v by State, want ERR", unlocked, attr.State, err, q.State())
+			}
+			check("of the failed QP", []uint64{1, 3}, []provider.WCStatus{provider.WCFatalErr, provider.WCFatalErr})
+			if unlocked.qp {
+				r.send(q, 7, 8)
+				if n, err := q.PostRecv([]provider.RecvWR{{ID: 9}}); n != 1 || err != nil {
+					t.Fatalf("QP.PostRecv = %d, %v, want 1, nil", n, err)
+				}
+				flushed := provider.WCWRFlushErr
+				check("of later requests", []uint64{7, 8, 9}, []provider.WCStatus{flushed, flushed, flushed})
+			}
+			if err := q.Modify(&provider.QPAttr{State: provider.QPReset}, provider.QPAttrState); err != nil {
+				t.Fatalf("QP.Modify: %v", err)
+			}
+			r.connect(q)
+			r.post(q)
+			r.alive(q, 0)
+			if err := q.Modify(&provider.QPAttr{State: provider.QPReset}, provider.QPAttrState); err != nil {
+				t.Fatalf("QP.Modify: %v", err)
+			}
+			r.connect(q)
 		}
 	}
 }
 
-// TestFailedUnlockedReceives has a device lose the completions of the first receives of a QP
-// that one goroutine uses. They complete in order, with the next receive that the device
-// flushes.
-func TestFailedUnlockedReceives(t *testing.T) {
-	r := newCQRig(t, provider.CQConfig{Unlocked: true})
-	q, _ := r.madeQP(provider.QPConfig{})
-	moved := make(chan struct{})
-	r.after = func(*uverbs.Request) { close(moved) }
-	if n, err := q.PostRecv([]provider.RecvWR{{ID: 3}, {ID: 4}, {ID: 5}, {ID: 6}}); n != 4 || err != nil {
-		t.Fatalf("QP.PostRecv = %d, %v, want 4, nil", n, err)
-	}
-	flushed := func(index uint16) *mlx5test.CQE {
-		return &mlx5test.CQE{Opcode: mlx5test.CQERespErr, Syndrome: uint8(prm.SyndromeFlush), UserIndex: q.index, QPN: q.num, WQECounter: index}
-	}
-	r.put(flushed(2)) // the first invalid entry
-	r.poll()
-	<-moved
-	q.commands.Lock() // the goroutine is done
-	r.after = nil
-	q.commands.Unlock()
-	r.put(flushed(2), flushed(3), flushed(4))
-	few := make([]provider.WC, 1)
-	if n, err := r.cq.Poll(few); n != 1 || err != nil {
-		t.Fatalf("Poll = %d, %v, want 1, nil", n, err)
-	}
-	id, st := ids(t, q, append(few, r.poll()...))
-	if want := []uint64{3, 4, 5, 6}; !reflect.DeepEqual(id, want) {
-		t.Errorf("receives = %v, want %v", id, want)
-	}
-	if want := []provider.WCStatus{provider.WCFatalErr, provider.WCWRFlushErr, provider.WCWRFlushErr, provider.WCWRFlushErr}; !reflect.DeepEqual(st, want) {
-		t.Errorf("statuses = %v, want %v", st, want)
-	}
-	if got := r.cq.Skipped(); got != 2 {
-		t.Errorf("Skipped() = %d, want 2", got)
+// TestFailedUnlockedPolls has one goroutine post and poll while another one fails its QP. Each
+// request completes once.
+func TestFailedUnlockedPolls(t *testing.T) {
+	r := newCQRig(t, provider.CQConfig{Unlocked: true, Entries: 31})
+	q, _ := r.madeQP(provider.QPConfig{Unlocked: true})
+	for range 50 {
+		completed := map[uint64]int{}
+		wcs := make([]provider.WC, 3)
+		posted := uint64(0)
+		for posted < 100 || q.failure.Load() != qpFailed || len(completed) < int(posted) {
+			sound := q.failure.Load() == qpSound
+			if posted < 100 || q.failure.Load() != qpFailed {
+				if n, _ := q.PostSend([]provider.SendWR{{ID: posted, Opcode: provider.OpSend}}); n == 1 {
+					switch {
+					case posted == 20:
+						r.put(&mlx5test.CQE{Opcode: 7, UserIndex: q.index, QPN: q.num})
+					case sound:
+						r.put(q.sendCQE(uint16(posted), opcodeSend))
+					}
+					posted++
+				}
+			}
+			n, err := r.cq.Poll(wcs)
+			if err != nil {
+				t.Fatalf("CQ.Poll: %v", err)
+			}
+			for _, wc := range wcs[:n] {
+				completed[wc.ID]++
+			}
+			runtime.Gosched()
+		}
+		for id, n := range completed {
+			if n != 1 {
+				t.Errorf("request %d completed %d times, want 1", id, n)
+			}
+		}
+		if err := q.Modify(&provider.QPAttr{State: provider.QPReset}, provider.QPAttrState); err != nil {
+			t.Fatalf("QP.Modify: %v", err)
+		}
+		r.connect(q)
 	}
 }
 
 // TestFailedTwoCQs has the CQ of a QP's receives get an invalid entry. The requests complete on
 // the other CQ.
 func TestFailedTwoCQs(t *testing.T) {
+	for _, unlocked := range []bool{false, true} {
+		testFailedTwoCQs(t, unlocked)
+	}
+}
+
+func testFailedTwoCQs(t *testing.T, unlocked bool) {
 	r := newSkipRig(t, Driver{}, nil)
-	cq, _ := r.newCQ(provider.CQConfig{Entries: 15, Wake: r.wake})
+	cq, _ := r.newCQ(provider.CQConfig{Entries: 15, Wake: r.wake, Unlocked: unlocked})
 	q, err := r.ctx.CreateQP(&provider.QPConfig{Type: provider.RC, PD: r.pd, SendCQ: cq, RecvCQ: r.cq,
 		Cap: provider.QPCap{SendWR: 8, RecvWR: 8, SendSGE: 1, RecvSGE: 1}})
 	if err != nil {
