@@ -72,8 +72,7 @@ func (r *Request) Answer(qp *verbs.QP, param *ConnParam) error {
 		return err
 	}
 	if err := id.Accept(param); err != nil {
-		r.Close()
-		return err
+		return alsoFailed(err, r.Close())
 	}
 	r.ep.slot.established()
 	return nil

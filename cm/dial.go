@@ -183,13 +183,12 @@ func (d *Dialer) resolved(ctx context.Context, ch *EventChannel, ps PortSpace, d
 			go r.ep.pump()
 			return r, nil
 		}
-		id.Close()
+		err = alsoFailed(err, id.Close())
 	}
 	if id == nil || !id.datagram() {
 		ch.counters().dials.count(err)
 	}
-	ch.Close()
-	return nil, err
+	return nil, alsoFailed(err, ch.Close())
 }
 
 func (d *Dialer) resolve(ctx context.Context, id *ID, dst Addr) error {
@@ -257,7 +256,8 @@ type Resolved struct {
 
 // Connect connects to the destination (rdma_connect(3)). If qp is nil, Connect uses the QP
 // that Init or QP chose. If param is nil, it uses the defaults of ConnParam. Connect uses up
-// r, and a failed Connect closes it. On iWARP the Conn must be the first to send: see Dial.
+// r, and a failed Connect closes it. The error then also has what the kernel did not destroy,
+// which [Resolved.Close] tries again. On iWARP the Conn must be the first to send: see Dial.
 func (r *Resolved) Connect(ctx context.Context, qp *verbs.QP, param *ConnParam) (*Conn, error) {
 	cdev.NeedContext(ctx)
 	if r.ep.id.datagram() {

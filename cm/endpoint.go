@@ -236,19 +236,17 @@ func (ep *endpoint) broke(op string, err error) {
 // await starts an attempt to connect and waits for its outcome. start runs in its own goroutine
 // because a command may block in the kernel where no context reaches it. If ctx ends first,
 // await closes the endpoint and leaves start behind. limit bounds the number of goroutines in
-// start, unless it is nil.
+// start, unless it is nil. Each error also has what fails in the close.
 func (ep *endpoint) await(ctx context.Context, op string, limit *connectLimit, start func() error) error {
 	cdev.NeedContext(ctx)
 	if ctx.Err() != nil {
-		ep.close()
-		return ep.id.opError(op, cdev.ContextError(ctx))
+		return alsoFailed(ep.id.opError(op, attemptEnded(ctx)), ep.close())
 	}
 	var slot *connectSlot
 	if limit != nil {
 		var err error
 		if slot, err = limit.enter(ctx); err != nil {
-			ep.close()
-			return ep.id.opError(op, err)
+			return alsoFailed(ep.id.opError(op, err), ep.close())
 		}
 	}
 	started := make(chan error, 1)
@@ -261,21 +259,44 @@ func (ep *endpoint) await(ctx context.Context, op string, limit *connectLimit, s
 		select {
 		case err := <-started:
 			if err != nil {
-				ep.close()
-				return err
+				return alsoFailed(err, ep.close())
 			}
 			started = nil
 		case <-ep.outcome:
 			if ep.failure != nil {
-				ep.close()
+				return alsoFailed(ep.failure, ep.close())
 			}
-			return ep.failure
+			return nil
 		case <-ctx.Done():
 			slot.abandon()
-			ep.closeWithin(cancelGrace)
-			return ep.id.opError(op, cdev.ContextError(ctx))
+			return alsoFailed(ep.id.opError(op, attemptEnded(ctx)), ep.closeWithin(cancelGrace))
 		}
 	}
+}
+
+// attemptEnded returns the error of an attempt whose context has ended.
+func attemptEnded(ctx context.Context) error {
+	if context.Cause(ctx) == errNotConfirmed {
+		return errNotConfirmed // the caller's context has not ended
+	}
+	return cdev.ContextError(ctx)
+}
+
+// alsoFailed returns err, and behind its cause the error of a clean-up that followed. Both may be nil.
+func alsoFailed(err, cleanUp error) error {
+	switch {
+	case cleanUp == nil:
+		return err
+	case err == nil:
+		return cleanUp
+	}
+	oe, ok := err.(*OpError)
+	if !ok {
+		return errors.Join(err, cleanUp)
+	}
+	both := *oe // err may be the endpoint's
+	both.Err = errors.Join(oe.Err, cleanUp)
+	return &both
 }
 
 // cancelGrace bounds how long a cancelled call waits for its clean-up.

@@ -141,8 +141,7 @@ func (p *pendingConn) claim(op string) error {
 		return nil
 	}
 	if p.phase.Load() == connLate {
-		p.Close()
-		return p.ep.id.opError(op, errLate)
+		return alsoFailed(p.ep.id.opError(op, errLate), p.Close())
 	}
 	return p.ep.id.opError(op, errUsed)
 }
@@ -161,7 +160,7 @@ func (p *pendingConn) take(op string, qp *verbs.QP) (*verbs.QP, error) {
 		err = p.startReceives(qp)
 	}
 	if err != nil {
-		p.Close()
+		return nil, alsoFailed(err, p.Close())
 	}
-	return qp, err
+	return qp, nil
 }

@@ -77,9 +77,6 @@ func (r *Request) accept(ctx context.Context, qp *verbs.QP, param *ConnParam) (*
 		defer cancel()
 	}
 	if err := r.ep.await(ctx, opAccept, nil, func() error { return r.ep.id.Accept(param) }); err != nil {
-		if errors.Is(err, context.DeadlineExceeded) && context.Cause(ctx) == errNotConfirmed {
-			return nil, r.ep.id.opError(opAccept, errNotConfirmed) // the caller's context has not ended
-		}
 		return nil, err
 	}
 	r.done.Store(true)
@@ -98,7 +95,8 @@ func (r *Request) Establish(ctx context.Context, qp *verbs.QP, param *ConnParam)
 
 // Reject refuses the request (rdma_reject(3)) and closes it. The peer gets privateData, up to
 // 148 bytes on InfiniBand and RoCE. Private data that is too long is an error and leaves the
-// request as it is.
+// request as it is. If the kernel does not destroy an object of the request, Reject returns that
+// error, and Close tries again.
 func (r *Request) Reject(privateData []byte) error {
 	if err := r.ep.id.checkPrivateData(opReject, privateData); err != nil {
 		return err
@@ -107,9 +105,7 @@ func (r *Request) Reject(privateData []byte) error {
 		return err
 	}
 	r.countOutcome(rejected)
-	err := r.ep.id.Reject(privateData)
-	r.ep.close()
-	return err
+	return alsoFailed(r.ep.id.Reject(privateData), r.ep.close())
 }
 
 var errNotConfirmed = fmt.Errorf("the peer has not confirmed within the listener's HandshakeTimeout: %w", os.ErrDeadlineExceeded)
