@@ -256,8 +256,8 @@ type Resolved struct {
 
 // Connect connects to the destination (rdma_connect(3)). If qp is nil, Connect uses the QP
 // that Init or QP chose. If param is nil, it uses the defaults of ConnParam. Connect uses up
-// r, and a failed Connect closes it. The error then also has what the kernel did not destroy,
-// which [Resolved.Close] tries again. On iWARP the Conn must be the first to send: see Dial.
+// r, and a failed Connect closes it. If the kernel then fails to destroy an object, the error also has that failure, and
+// [Resolved.Close] tries again. On iWARP the Conn must be the first to send: see Dial.
 func (r *Resolved) Connect(ctx context.Context, qp *verbs.QP, param *ConnParam) (*Conn, error) {
 	cdev.NeedContext(ctx)
 	if r.ep.id.datagram() {

@@ -236,7 +236,7 @@ func (ep *endpoint) broke(op string, err error) {
 // await starts an attempt to connect and waits for its outcome. start runs in its own goroutine
 // because a command may block in the kernel where no context reaches it. If ctx ends first,
 // await closes the endpoint and leaves start behind. limit bounds the number of goroutines in
-// start, unless it is nil. Each error also has what fails in the close.
+// start, unless it is nil. An error also has the failures of the close.
 func (ep *endpoint) await(ctx context.Context, op string, limit *connectLimit, start func() error) error {
 	cdev.NeedContext(ctx)
 	if ctx.Err() != nil {
