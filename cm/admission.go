@@ -4,6 +4,7 @@ package cm
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -44,17 +45,30 @@ type admission struct {
 
 // newAdmission returns an admission with the limits of a ListenConfig.
 func newAdmission(lc *ListenConfig) *admission {
-	conns, perAddr := defaultMaxConns, defaultMaxConnsPerAddr
+	conns := defaultMaxConns
 	if files := mem.FileLimit(); files > 0 {
 		// A connection takes two descriptors. The program keeps the rest.
 		conns = int(max(1, min(uint64(conns), files/3)))
-		perAddr = int(max(1, min(uint64(perAddr), files/6)))
 	}
+	all := limits{limit(lc.MaxConns, conns), limit(lc.MaxPending, defaultMaxPending)}
 	return &admission{
-		all:  limits{limit(lc.MaxConns, conns), limit(lc.MaxPending, defaultMaxPending)},
-		each: limits{limit(lc.MaxConnsPerAddr, perAddr), limit(lc.MaxPendingPerAddr, defaultMaxPendingPerAddr)},
+		all: all,
+		each: limits{
+			limit(lc.MaxConnsPerAddr, share(defaultMaxConnsPerAddr, cmp.Or(all.conns, conns))),
+			limit(lc.MaxPendingPerAddr, share(defaultMaxPendingPerAddr, all.pending)),
+		},
 		from: map[Addr]*tally{},
 	}
+}
+
+// share returns the default limit of one address. It is at most half of the total, so that an address at
+// its limit leaves room for others. A total of 0 means no limit. A total of 1 is the reason of its own
+// refusals.
+func share(byDefault, total int) int {
+	if total <= 1 {
+		return byDefault
+	}
+	return min(byDefault, total/2)
 }
 
 // limit returns the limit of an option. 0 means the default, and a negative value means no

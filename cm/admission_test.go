@@ -311,6 +311,35 @@ func TestDefaultLimits(t *testing.T) {
 	}
 }
 
+// TestDefaultShare checks that one address cannot take all places of a listener by default.
+func TestDefaultShare(t *testing.T) {
+	for _, tc := range []struct {
+		config ListenConfig
+		want   int // requests of one address
+	}{
+		{ListenConfig{MaxConns: 100, MaxPending: 50}, 25},
+		{ListenConfig{MaxConns: 100}, 50},
+		{ListenConfig{MaxPending: 50}, 25},
+		{ListenConfig{MaxConns: 2}, 1},
+		{ListenConfig{MaxPending: 3}, 1},
+		{ListenConfig{MaxConns: -1, MaxConnsPerAddr: -1, MaxPending: -1}, defaultMaxPendingPerAddr},
+		{ListenConfig{MaxConns: 100, MaxConnsPerAddr: 99, MaxPending: 200}, 99},
+	} {
+		a := newAdmission(&tc.config)
+		got := 0
+		s, why := a.admit(mustAddr("10.0.0.2:1"))
+		for ; s != nil; got++ {
+			s, why = a.admit(mustAddr("10.0.0.2:1"))
+		}
+		if got != tc.want || why != RefusedMaxConnsPerAddr && why != RefusedMaxPendingPerAddr {
+			t.Errorf("admit() of one address with %+v = %d requests and then %q, want %d and a limit of the address", tc.config, got, why, tc.want)
+		}
+		if s, why := a.admit(mustAddr("10.0.0.3:1")); s == nil {
+			t.Errorf("admit() of another address with %+v = %q, want a place", tc.config, why)
+		}
+	}
+}
+
 // TestRefusalLog checks that every refused request is counted, and that at most one a second
 // is logged.
 func TestRefusalLog(t *testing.T) {

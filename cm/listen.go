@@ -36,15 +36,16 @@ type ListenConfig struct {
 	// rejection holds the reason, which [RefusalOf] returns. [Listener.Refused] counts such
 	// requests. Host.Log gets a record of them at level Warn, at most one a second.
 	MaxConns int
-	// MaxConnsPerAddr bounds the connections from one remote address. 0 means 4096, or a sixth
-	// of the process's file descriptors if that is less. A negative value means no limit. The
-	// address is the address in the peer's request. RoCE does not authenticate it.
+	// MaxConnsPerAddr bounds the connections from one remote address. 0 means 4096, or half of
+	// MaxConns if that is less. If MaxConns is negative, its default counts. So an address at its
+	// default limit does not block other addresses. A negative value means no limit. The address
+	// is the address in the peer's request. RoCE does not authenticate it.
 	MaxConnsPerAddr int
 	// MaxPending bounds the pending handshakes. A request is pending after Accept has returned
 	// it, until it is established or closed. 0 means 4096. A negative value means no limit.
 	MaxPending int
-	// MaxPendingPerAddr bounds the pending handshakes of one remote address. 0 means 1024. A
-	// negative value means no limit.
+	// MaxPendingPerAddr bounds the pending handshakes of one remote address. 0 means 1024, or
+	// half of MaxPending if that is less. A negative value means no limit.
 	MaxPendingPerAddr int
 	// HandshakeTimeout bounds the time from Listener.Accept until the connection is
 	// established: see [Request]. 0 means 30 seconds. A negative value means no limit.

@@ -25,7 +25,7 @@ func TestStats(t *testing.T) {
 		}
 		ctx := within(t, time.Minute)
 		before := cm.StatsOf(host)
-		ln := listenOn(t, cm.ListenConfig{Host: host, MaxConns: 2}, netip.AddrPortFrom(server, 0).String())
+		ln := listenOn(t, cm.ListenConfig{Host: host, MaxConns: 2, MaxConnsPerAddr: -1}, netip.AddrPortFrom(server, 0).String())
 		defer ln.Close()
 		dialer := &cm.Dialer{Host: host, LocalAddr: cm.AddrFrom(netip.AddrPortFrom(client, 0))}
 		type result struct {
