@@ -37,6 +37,10 @@ func (r *Request) PeerParam() PeerParam { return r.param.asPeer() }
 // it up to the size of the message, which is 56 bytes for connections and 180 for datagrams.
 func (r *Request) PrivateData() []byte { return r.data }
 
+// Done returns a channel that is closed when the request can no longer be accepted. This happens when it was
+// closed or has expired, or its device was removed. After Accept it is the channel of [Conn.Done].
+func (r *Request) Done() <-chan struct{} { return r.ep.over.Done() }
+
 // Accept accepts the request (rdma_accept(3)) and waits for the peer's confirmation. iWARP has
 // no confirmation, so on iWARP the peer must be the first to send. qp may be nil for the QP
 // that Init or QP chose. param may be nil for the values in the request, within the limits of

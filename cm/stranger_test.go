@@ -260,6 +260,7 @@ func TestHandshakeTimeout(t *testing.T) {
 	if err := <-dialed; !errors.Is(err, syscall.ECONNREFUSED) || cm.RefusalOf(err) != cm.RefusedHandshakeTimeout {
 		t.Errorf("Dial without an answer = %v, want a rejection with the reason", err)
 	}
+	<-req.Done()
 	_, err := req.Accept(within(t, 10*time.Second), nil, nil)
 	wantTimeout("Accept of a late request", err)
 	wantTimeout("Reject of a late request", req.Reject(nil))

@@ -17,6 +17,9 @@ func TestFailedHandshakes(t *testing.T) {
 	streamconntest.Handshakes(t, listenCM(t), dialCM)
 }
 
+// TestAddresses checks that one address may have many requests at a time, and that it cannot block another one.
+func TestAddresses(t *testing.T) { streamconntest.Addresses(t, listenCM(t), dialCM) }
+
 // TestCrossings disturbs the life of a connection at each point.
 func TestCrossings(t *testing.T) {
 	streamconntest.CrossingsOf(t, &streamconntest.Life{

@@ -38,7 +38,9 @@ func Listen(ctx context.Context, network, address string) (*Listener, error) {
 // Listen listens on address, which is "host:port" in the RDMA port space. network is "tcp", "tcp4"
 // or "tcp6". ctx bounds the look-up of a name. The error is the error of cm.ListenConfig.Listen.
 //
-// A goroutine answers the requests of peers, so a slow peer does not delay the others. A peer without the
+// Each request of a peer is answered on a goroutine of its own, so a slow peer does not delay the others. At most 128
+// requests, or CM.MaxPending if it is positive, are answered at a time until Accept has returned the connection. At most
+// a quarter of them are of one remote address. Further requests wait, up to the limits of CM. A peer without the
 // hello of this package is refused, with the reason as private data. Accept does not return it. CM.Host.Log
 // gets a record of failures to answer a request at level Warn. There is at most one a second for failures of
 // peers, and one for failures of this process.
@@ -53,10 +55,7 @@ func (lc *ListenConfig) Listen(ctx context.Context, network, address string) (*L
 	if err != nil {
 		return nil, err
 	}
-	room := defaultRoom
-	if config.MaxPending > 0 {
-		room = config.MaxPending
-	}
+	room := cmp.Or(max(0, config.MaxPending), defaultRoom)
 	log := cmp.Or(config.Host, verbs.DefaultHost()).Log
 	return &Listener{acceptor.New(inner, log, room, func(ctx context.Context, req *cm.Request) (*Conn, error) {
 		return accept(ctx, req, opts)

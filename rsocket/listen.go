@@ -17,23 +17,20 @@ import (
 type ListenConfig struct {
 	Options
 	// CM has the options of the connection manager, and with them the limits for peers. Its QP
-	// and KeepAlive are not used. As each connection has buffers of its own, MaxPending is
-	// 64 and MaxPendingPerAddr 16 by default. PD is as in Dialer.
+	// and KeepAlive are not used. PD is as in Dialer.
 	CM cm.ListenConfig
 }
 
-// Defaults of the limits, which bound the memory of connections that Accept has not returned.
-const (
-	defaultMaxPending        = 64
-	defaultMaxPendingPerAddr = 16
-)
+// defaultRoom bounds the connections that Accept has not returned, and with them the memory of their buffers.
+const defaultRoom = 64
 
 // Listen listens on address, which is "host:port" in the RDMA port space. network is as in
 // [Dialer.DialContext]. ctx bounds the look-up of a name. Connections are of type *[Conn]. The error is a
 // *net.OpError.
 //
-// Each request of a peer is answered on a goroutine of its own, so a slow peer does not delay the others.
-// MaxPending bounds the number of connections that Accept has not yet returned. No peer can make Accept
+// Each request of a peer is answered on a goroutine of its own, so a slow peer does not delay the others. At most 64
+// requests, or CM.MaxPending if it is positive, are answered at a time until Accept has returned the connection. At most
+// a quarter of them are of one remote address. Further requests wait, up to the limits of CM. No peer can make Accept
 // fail. Accept returns a temporary error while this process has no file descriptors or memory for further
 // connections. CM.Host.Log gets a record of other failures to answer a request at level Warn. There is at
 // most one a second for failures of peers, and one for failures of this process.
@@ -66,16 +63,11 @@ func (lc *ListenConfig) listen(start func(*cm.ListenConfig) (*cm.Listener, error
 	}
 	config := lc.CM
 	config.KeepAlive = -1
-	config.MaxPending = cmp.Or(config.MaxPending, defaultMaxPending)
-	config.MaxPendingPerAddr = cmp.Or(config.MaxPendingPerAddr, defaultMaxPendingPerAddr)
 	inner, err := start(&config)
 	if err != nil {
 		return nil, streamconn.OpError("listen", err)
 	}
-	room := config.MaxPending
-	if room < 0 {
-		room = defaultMaxPending
-	}
+	room := cmp.Or(max(0, config.MaxPending), defaultRoom)
 	return streamconn.Listen(inner, cmp.Or(config.Host, verbs.DefaultHost()).Log, room, func(ctx context.Context, req *cm.Request) (streamconn.Accepted, error) {
 		return accept(ctx, req, opts)
 	}), nil

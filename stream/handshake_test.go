@@ -16,6 +16,9 @@ import (
 // TestFailedHandshakes makes handshakes of a listener fail by errors of its own process.
 func TestFailedHandshakes(t *testing.T) { streamconntest.Handshakes(t, listenCM(t), dialCM) }
 
+// TestAddresses checks that one address may have many requests at a time, and that it cannot block another one.
+func TestAddresses(t *testing.T) { streamconntest.Addresses(t, listenCM(t), dialCM) }
+
 // TestCrossings disturbs the life of a connection at each point.
 func TestCrossings(t *testing.T) { streamconntest.Crossings(t, listenCM(t), dialCM) }
 

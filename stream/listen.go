@@ -36,9 +36,9 @@ func Listen(ctx context.Context, network, address string) (net.Listener, error) 
 // Listen listens on address, which is "host:port" in the RDMA port space. network is as in
 // Dialer.DialContext. ctx bounds the look-up of a name. Connections are of type *Conn. The error is a *net.OpError.
 //
-// Each request of a peer is answered on a goroutine of its own. CM.MaxPending bounds the number of
-// connections that Accept has not returned. 0 means 128. A peer without the hello of this package is
-// refused, with the reason as private data, and Accept does not return an error for it. No peer can make
+// Each request of a peer is answered on a goroutine of its own. At most 128 requests, or CM.MaxPending if it is positive,
+// are answered at a time until Accept has returned the connection. At most a quarter of them are of one remote
+// address. Further requests wait, up to the limits of CM. A peer without the hello of this package is refused, with the reason as private data, and Accept does not return an error for it. No peer can make
 // Accept fail. Accept returns a temporary error while this process has no file descriptors or memory for
 // further connections. CM.Host.Log gets a record of other failures to answer a request at level Warn. There
 // is at most one a second for failures of peers, and one for failures of this process.

@@ -14,7 +14,8 @@ import (
 )
 
 // Acceptor accepts the requests of a cm.Listener. It answers each request on a goroutine of its own, so
-// that a slow peer does not delay the others. C is the type of the connections. Its methods may be called
+// that a slow peer does not delay the others. A bounded number of requests is answered at a time, in total and
+// for each remote address. Further requests wait. C is the type of the connections. Its methods may be called
 // concurrently.
 type Acceptor[C any] struct {
 	inner     *cm.Listener
@@ -22,7 +23,8 @@ type Acceptor[C any] struct {
 	discard   func(C)
 	failures  failures
 	ready     chan result[C]
-	room      chan struct{} // a token for each connection that Accept has not returned
+	room      chan struct{} // a token for each request that is answered, until Accept has returned the connection
+	shares    shares        // of room
 	run       context.Context
 	stop      context.CancelFunc
 	running   sync.WaitGroup
@@ -35,14 +37,15 @@ type result[C any] struct {
 }
 
 // New returns an Acceptor that answers the requests of inner and owns it. room bounds the number of
-// connections that Accept has not returned. handshake accepts or rejects a request before its context
+// requests that are answered at a time, until Accept has returned the connection. At most a quarter of them are
+// of one address. The limits of inner bound the requests that wait. handshake accepts or rejects a request before its context
 // ends. It returns an error if it has made no connection. The Acceptor writes this error to log, which may be
 // nil. discard closes a connection that no Accept returns.
 func New[C any](inner *cm.Listener, log *slog.Logger, room int, handshake func(context.Context, *cm.Request) (C, error), discard func(C)) *Acceptor[C] {
 	run, stop := context.WithCancel(context.Background())
 	a := &Acceptor[C]{
 		inner: inner, handshake: handshake, discard: discard, failures: failures{log: log},
-		ready: make(chan result[C]), room: make(chan struct{}, room), run: run, stop: stop,
+		ready: make(chan result[C]), room: make(chan struct{}, room), shares: newShares(max(1, room/4)), run: run, stop: stop,
 	}
 	a.running.Add(1)
 	go a.serve()
@@ -52,25 +55,37 @@ func New[C any](inner *cm.Listener, log *slog.Logger, room int, handshake func(c
 func (a *Acceptor[C]) serve() {
 	defer a.running.Done()
 	for {
-		select {
-		case a.room <- struct{}{}:
-		case <-a.run.Done():
-			return
-		}
 		req, err := a.inner.Accept(a.run)
 		if err != nil {
-			<-a.room
 			if !a.pass(result[C]{err: err}) {
 				return
 			}
 			continue
 		}
 		a.running.Go(func() {
-			defer func() { <-a.room }()
 			defer req.Close()
-			a.answer(req)
+			a.answerInTurn(req)
 		})
 	}
+}
+
+// answerInTurn waits for a free token and answers a request. It takes the token of the request's address first, so that the
+// requests of an address that waits hold no tokens of room.
+func (a *Acceptor[C]) answerInTurn(req *cm.Request) {
+	host := hostOf(req.RemoteAddr())
+	own := a.shares.enter(host)
+	defer a.shares.leave(host)
+	for _, tokens := range []chan struct{}{own, a.room} {
+		select {
+		case tokens <- struct{}{}:
+			defer func() { <-tokens }()
+		case <-req.Done():
+			return
+		case <-a.run.Done():
+			return
+		}
+	}
+	a.answer(req)
 }
 
 // answer makes a connection of a request and passes it to a call of Accept.

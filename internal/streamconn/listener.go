@@ -25,7 +25,7 @@ type Listener struct {
 var _ net.Listener = (*Listener)(nil)
 
 // Listen returns a Listener that answers the requests of inner and owns it. room bounds the number of
-// connections that Accept has not returned. handshake accepts or rejects a request before its context
+// requests that are answered at a time, as for acceptor.New. handshake accepts or rejects a request before its context
 // ends. It returns an error if it has made no connection. The Listener writes this error to log, which may be
 // nil.
 func Listen(inner *cm.Listener, log *slog.Logger, room int, handshake func(context.Context, *cm.Request) (Accepted, error)) *Listener {

@@ -21,7 +21,7 @@ import (
 	"purerdma/cm/cmtest"
 )
 
-// Listener is the part of a listener that Handshakes uses.
+// Listener is the part of a listener that Handshakes and Addresses use.
 type Listener interface {
 	Accept(ctx context.Context) (io.Closer, error)
 	Addr() net.Addr
