@@ -20,6 +20,7 @@ import (
 
 	"purerdma/internal/longtest"
 	"purerdma/internal/streamconn/streamconntest"
+	"purerdma/internal/streamnet"
 	"purerdma/internal/vmtest"
 	"purerdma/stream"
 )
@@ -55,12 +56,12 @@ var httpCases = []httpCase{
 }
 
 // run sends concurrent requests, a large body in both directions, and requests that are cancelled.
-func (tc *httpCase) run(t *testing.T, n network) {
+func (tc *httpCase) run(t *testing.T, n streamnet.Network) {
 	var protocols http.Protocols
 	protocols.SetHTTP1(!tc.http2)
 	protocols.SetHTTP2(tc.http2 && tc.tls)
 	protocols.SetUnencryptedHTTP2(tc.http2 && !tc.tls)
-	n.run(t, func(ln net.Listener) func() {
+	n.Run(t, func(ln net.Listener) func() {
 		ts := &httptest.Server{ // NewUnstartedServer would listen on TCP
 			Listener: ln, EnableHTTP2: tc.http2,
 			Config: &http.Server{Handler: &echoHandler{}, Protocols: &protocols},
@@ -89,13 +90,13 @@ func (tc *httpCase) run(t *testing.T, n network) {
 }
 
 // exchange is the client.
-func (x *exchanger) exchange(n network) {
+func (x *exchanger) exchange(n streamnet.Network) {
 	const each = 1 << 20
 	large := int64(4 << 20)
 	if x.large && longtest.Enabled() {
 		large = 1 << 30
 	}
-	n.check(x.t, 2*(4*each+large), func() {
+	n.Check(x.t, 2*(4*each+large), func() {
 		var all sync.WaitGroup
 		for i := range 4 {
 			all.Go(func() {

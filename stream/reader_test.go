@@ -21,7 +21,7 @@ func TestVMReader(t *testing.T) {
 	if err != nil {
 		t.Fatalf("io.ReadAll: %v", err)
 	}
-	inVM.run(t, func(ln net.Listener) func() {
+	inVM.Run(t, func(ln net.Listener) func() {
 		return serveConn(t, ln, func(c net.Conn) {
 			if n, err := c.Read(make([]byte, 1)); n != 1 || err != nil { // the client counts from here on
 				t.Errorf("Read() = %d, %v, want 1 byte", n, err)
@@ -32,7 +32,7 @@ func TestVMReader(t *testing.T) {
 		})
 	}, func(d *stream.Dialer, address string) {
 		c := connect(t, d, address)
-		inVM.check(t, size, func() {
+		inVM.Check(t, size, func() {
 			if _, err := c.Write([]byte{1}); err != nil {
 				t.Fatalf("Write: %v", err)
 			}

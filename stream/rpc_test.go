@@ -8,6 +8,7 @@ import (
 	"sync"
 	"testing"
 
+	"purerdma/internal/streamnet"
 	"purerdma/internal/vmtest"
 	"purerdma/stream"
 )
@@ -31,18 +32,18 @@ func (Calculator) Add(in [2]int, out *int) error {
 }
 
 // callAdd calls Add from several goroutines.
-func callAdd(t *testing.T, n network) {
+func callAdd(t *testing.T, n streamnet.Network) {
 	server := rpc.NewServer()
 	if err := server.Register(Calculator{}); err != nil {
 		t.Fatalf("server.Register: %v", err)
 	}
-	n.run(t, func(ln net.Listener) func() {
+	n.Run(t, func(ln net.Listener) func() {
 		return serveConn(t, ln, func(c net.Conn) { server.ServeConn(c) })
 	}, func(d *stream.Dialer, address string) {
 		client := rpc.NewClient(connect(t, d, address))
 		defer client.Close()
 		const callers, calls = 10, 50
-		n.check(t, callers*calls*2, func() { // at least the numbers
+		n.Check(t, callers*calls*2, func() { // at least the numbers
 			var all sync.WaitGroup
 			for i := range callers {
 				all.Go(func() {

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"purerdma/internal/streamconn/streamconntest"
+	"purerdma/internal/streamnet"
 	"purerdma/internal/vmtest"
 	"purerdma/stream"
 )
@@ -29,14 +30,14 @@ func TestVMTLS(t *testing.T) {
 }
 
 // exchangeTLS has a server echo data over TLS 1.3, and ends the stream of the client.
-func exchangeTLS(t *testing.T, n network) {
+func exchangeTLS(t *testing.T, n streamnet.Network) {
 	ts := httptest.NewTLSServer(nil) // for its certificate
 	serverConfig := &tls.Config{Certificates: ts.TLS.Certificates, MinVersion: tls.VersionTLS13}
 	clientConfig := ts.Client().Transport.(*http.Transport).TLSClientConfig.Clone()
 	clientConfig.ServerName = "example.com"
 	ts.Close()
 
-	n.run(t, func(ln net.Listener) func() {
+	n.Run(t, func(ln net.Listener) func() {
 		return serveConn(t, ln, func(c net.Conn) {
 			server := tls.Server(c, serverConfig)
 			_, err := io.Copy(server, server)
@@ -50,7 +51,7 @@ func exchangeTLS(t *testing.T, n network) {
 }
 
 // callTLS is the client.
-func callTLS(t *testing.T, n network, client *tls.Conn) {
+func callTLS(t *testing.T, n streamnet.Network, client *tls.Conn) {
 	defer client.Close()
 	if err := client.HandshakeContext(streamconntest.Deadline(t)); err != nil {
 		t.Fatalf("HandshakeContext: %v", err)
@@ -60,7 +61,7 @@ func callTLS(t *testing.T, n network, client *tls.Conn) {
 	}
 	const size = 4 << 20
 	want, _ := io.ReadAll(streamconntest.Random(1, size))
-	n.check(t, 2*size, func() {
+	n.Check(t, 2*size, func() {
 		client.SetDeadline(time.Now().Add(streamconntest.Limit))
 		go func() {
 			if n, err := client.Write(want); err != nil {

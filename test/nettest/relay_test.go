@@ -10,7 +10,6 @@ import (
 	"net"
 	"net/netip"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -18,6 +17,7 @@ import (
 
 	"purerdma/cm"
 	"purerdma/cm/cmtest"
+	"purerdma/internal/streamnet"
 	"purerdma/stream"
 	"purerdma/uverbs/uverbstest"
 )
@@ -39,63 +39,22 @@ func TestRelay(t *testing.T) {
 	nothingLeft(t, k)
 }
 
-// startRelay starts a relay. Each connection begins with a line that has an address. The relay connects to this address, and
-// copies all further bytes in both directions, and the end of each direction.
+// startRelay starts a relay. Each connection begins with a line that has an address. The relay connects to this address. The
+// client sends further bytes after that.
 func startRelay(t *testing.T, ln net.Listener, d *stream.Dialer) (stop func()) {
-	var all sync.WaitGroup
-	all.Go(func() {
-		for {
-			c, err := ln.Accept()
-			if errors.Is(err, net.ErrClosed) {
-				return
-			}
-			if err != nil {
-				t.Errorf("Accept of the relay: %v", err)
-				return
-			}
-			all.Go(func() { relay(t, d, c.(*stream.Conn)) })
+	return streamnet.StartRelay(t, ln, func(client net.Conn) (net.Conn, error) {
+		address, err := bufio.NewReader(client).ReadString('\n')
+		if err != nil {
+			return nil, err
 		}
+		ctx, cancel := context.WithTimeout(context.Background(), relayTime)
+		defer cancel()
+		return d.DialContext(ctx, "tcp", strings.TrimSpace(address))
 	})
-	return func() {
-		ln.Close()
-		all.Wait()
-	}
 }
 
 // relayTime bounds the time of the relay to connect.
 const relayTime = time.Minute
-
-// relay relays one connection. The suite ends connections in all ways, so errors of the copies are none of the relay.
-func relay(t *testing.T, d *stream.Dialer, a *stream.Conn) {
-	defer a.Close()
-	in := bufio.NewReader(a)
-	address, err := in.ReadString('\n')
-	if err != nil {
-		t.Errorf("the relay's address: %v", err)
-		return
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), relayTime)
-	defer cancel()
-	conn, err := d.DialContext(ctx, "tcp", strings.TrimSpace(address))
-	if err != nil {
-		t.Errorf("DialContext of the relay: %v", err)
-		return
-	}
-	defer conn.Close()
-	b := conn.(*stream.Conn)
-	var both sync.WaitGroup
-	forward := func(dst *stream.Conn, src io.Reader) {
-		if _, err := io.Copy(dst, src); err != nil { // one of the ends has failed
-			a.Close()
-			b.Close()
-			return
-		}
-		dst.CloseWrite()
-	}
-	both.Go(func() { forward(b, in) })
-	both.Go(func() { forward(a, b) })
-	both.Wait()
-}
 
 // relayed implements nettest.MakePipe with a relay. The ends of the pipe are on the host.
 func relayed(lc *stream.ListenConfig, d *stream.Dialer, relay string, host netip.Addr) (c1, c2 net.Conn, stop func(), err error) {

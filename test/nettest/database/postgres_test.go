@@ -20,6 +20,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn/ctxwatch"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"purerdma/internal/streamnet"
 	"purerdma/internal/vmtest"
 	"purerdma/stream"
 )
@@ -29,25 +30,25 @@ func TestPostgres(t *testing.T) {
 	if _, err := postgresProgram("initdb"); err != nil {
 		t.Skip(err)
 	}
-	onFakes(t, runPostgres)
+	streamnet.OnFakes(t, stream.Options{}, runPostgres)
 }
 
 // TestVMPostgres runs the cases of PostgreSQL between two devices, with and without TLS.
 func TestVMPostgres(t *testing.T) {
 	vmtest.Need(t)
-	runPostgres(t, inVM)
+	runPostgres(t, streamnet.InVM(stream.Options{}))
 }
 
 // runPostgres runs the cases of PostgreSQL.
-func runPostgres(t *testing.T, n network) {
-	n.run(t, func(ln net.Listener) func() { return servePostgres(t, n, ln) }, func(d *stream.Dialer, address string) {
+func runPostgres(t *testing.T, n streamnet.Network) {
+	n.Run(t, func(ln net.Listener) func() { return servePostgres(t, n, ln) }, func(d *stream.Dialer, address string) {
 		for _, secure := range []bool{false, true} {
-			if secure && !n.apart {
+			if secure && !apart(n) {
 				continue // PostgreSQL has no TLS on Unix sockets
 			}
 			t.Run(map[bool]string{false: "plain", true: "TLS"}[secure], func(t *testing.T) {
 				c := postgresTest{address: address, dialer: d, secure: secure}
-				n.check(t, postgresBytes, func() {
+				n.Check(t, postgresBytes, func() {
 					for _, tc := range postgresCases {
 						t.Run(tc.name, func(t *testing.T) { tc.run(t, &c) })
 					}
@@ -74,7 +75,7 @@ func postgresProgram(name string) (string, error) {
 const postgresPort = "5432"
 
 // servePostgres starts a PostgreSQL server with an empty database behind ln.
-func servePostgres(t *testing.T, n network, ln net.Listener) (stop func()) {
+func servePostgres(t *testing.T, n streamnet.Network, ln net.Listener) (stop func()) {
 	initdb, err := postgresProgram("initdb")
 	if err != nil {
 		t.Fatalf("postgresProgram(initdb): %v", err)
@@ -89,7 +90,7 @@ func servePostgres(t *testing.T, n network, ln net.Listener) (stop func()) {
 		"fsync=off", "jit=off", "shared_buffers=16MB", "max_connections=30",
 	}
 	network, address := "unix", filepath.Join(dir, ".s.PGSQL."+postgresPort)
-	if n.apart {
+	if apart(n) {
 		network, address = "tcp", "127.0.0.1:"+postgresPort
 		cert, key := writeCertificate(t, dir)
 		settings = append(settings, "listen_addresses=127.0.0.1", "ssl=on", "ssl_cert_file="+cert, "ssl_key_file="+key)
@@ -99,7 +100,7 @@ func servePostgres(t *testing.T, n network, ln net.Listener) (stop func()) {
 		args = append(args, "-c", s)
 	}
 	s := startServer(t, n, filepath.Join(filepath.Dir(initdb), "postgres"), args...)
-	stopRelay := startRelay(t, ln, func() (net.Conn, error) { return s.dial(network, address) })
+	stopRelay := streamnet.StartRelay(t, ln, func(net.Conn) (net.Conn, error) { return s.dial(network, address) })
 	return func() {
 		stopRelay()
 		s.stop(syscall.SIGINT) // ends all sessions

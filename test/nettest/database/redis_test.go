@@ -21,6 +21,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"purerdma/internal/streamnet"
 	"purerdma/internal/vmtest"
 	"purerdma/stream"
 )
@@ -30,24 +31,24 @@ func TestRedis(t *testing.T) {
 	if _, err := exec.LookPath("redis-server"); err != nil {
 		t.Skip(err)
 	}
-	onFakes(t, func(t *testing.T, n network) { runRedis(t, n, false) })
+	streamnet.OnFakes(t, stream.Options{}, func(t *testing.T, n streamnet.Network) { runRedis(t, n, false) })
 }
 
 // TestVMRedis runs the cases of Redis between two devices, with and without TLS.
 func TestVMRedis(t *testing.T) {
 	vmtest.Need(t)
-	t.Run("plain", func(t *testing.T) { runRedis(t, inVM, false) })
-	t.Run("TLS", func(t *testing.T) { runRedis(t, inVM, true) })
+	t.Run("plain", func(t *testing.T) { runRedis(t, streamnet.InVM(stream.Options{}), false) })
+	t.Run("TLS", func(t *testing.T) { runRedis(t, streamnet.InVM(stream.Options{}), true) })
 }
 
 // runRedis runs the cases of Redis.
-func runRedis(t *testing.T, n network, secure bool) {
-	n.run(t, func(ln net.Listener) func() { return serveRedis(t, n, ln, secure) }, func(d *stream.Dialer, address string) {
+func runRedis(t *testing.T, n streamnet.Network, secure bool) {
+	n.Run(t, func(ln net.Listener) func() { return serveRedis(t, n, ln, secure) }, func(d *stream.Dialer, address string) {
 		c := redisTest{address: address, dialer: d}
 		if secure {
 			c.tls = clientTLS()
 		}
-		n.check(t, redisBytes, func() {
+		n.Check(t, redisBytes, func() {
 			for _, tc := range redisCases {
 				t.Run(tc.name, func(t *testing.T) { tc.run(t, &c) })
 			}
@@ -56,12 +57,12 @@ func runRedis(t *testing.T, n network, secure bool) {
 }
 
 // serveRedis starts a Redis server behind ln.
-func serveRedis(t *testing.T, n network, ln net.Listener, secure bool) (stop func()) {
+func serveRedis(t *testing.T, n streamnet.Network, ln net.Listener, secure bool) (stop func()) {
 	dir := directory(t)
 	network, address := "unix", filepath.Join(dir, "socket")
 	args := []string{"--dir", dir, "--save", "", "--unixsocket", address}
 	port := "0"
-	if n.apart {
+	if apart(n) {
 		network, address = "tcp", "127.0.0.1:6379"
 		args = append(args, "--bind", "127.0.0.1")
 		port = "6379"
@@ -72,7 +73,7 @@ func serveRedis(t *testing.T, n network, ln net.Listener, secure bool) (stop fun
 		port = "0"
 	}
 	s := startServer(t, n, "redis-server", append(args, "--port", port)...)
-	stopRelay := startRelay(t, ln, func() (net.Conn, error) { return s.dial(network, address) })
+	stopRelay := streamnet.StartRelay(t, ln, func(net.Conn) (net.Conn, error) { return s.dial(network, address) })
 	return func() {
 		stopRelay()
 		s.stop(syscall.SIGTERM)

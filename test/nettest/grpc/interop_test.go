@@ -18,6 +18,7 @@ import (
 	testgrpc "google.golang.org/grpc/interop/grpc_testing"
 
 	"purerdma/internal/longtest"
+	"purerdma/internal/streamnet"
 	"purerdma/stream"
 )
 
@@ -111,24 +112,15 @@ func (c *channel) soak(ctx context.Context, calls int, next func() (*grpc.Client
 	})
 }
 
-// network connects the two sides of the cases.
-type network struct {
-	// run starts a server, calls the client with a dialer and the address of the server, and stops the server. stop
-	// also closes the listener.
-	run func(t *testing.T, serve func(ln net.Listener) (stop func()), client func(d *stream.Dialer, address string))
-	// check runs a function that transfers at least size bytes. The client calls it.
-	check func(t *testing.T, size int64, run func())
-}
-
 // runCases runs all cases with and without TLS.
-func runCases(t *testing.T, n network) {
+func runCases(t *testing.T, n streamnet.Network) {
 	for _, secure := range []bool{false, true} {
 		t.Run(map[bool]string{false: "plain", true: "TLS"}[secure], func(t *testing.T) {
 			serverCreds, clientCreds := insecure.NewCredentials(), insecure.NewCredentials()
 			if secure {
 				serverCreds, clientCreds = tlsCredentials()
 			}
-			n.run(t, func(ln net.Listener) func() { return serve(t, ln, serverCreds) }, func(d *stream.Dialer, address string) {
+			n.Run(t, func(ln net.Listener) func() { return serve(t, ln, serverCreds) }, func(d *stream.Dialer, address string) {
 				c := &channel{t: t, target: "passthrough:///" + address, options: []grpc.DialOption{
 					grpc.WithTransportCredentials(clientCreds),
 					grpc.WithContextDialer(func(ctx context.Context, address string) (net.Conn, error) {
@@ -138,7 +130,7 @@ func runCases(t *testing.T, n network) {
 				c.conn = c.dial()
 				defer c.conn.Close()
 				c.service = testgrpc.NewTestServiceClient(c.conn)
-				n.check(t, int64(rpcSoak()+channelSoak())*(soakRequest+soakResponse), func() {
+				n.Check(t, int64(rpcSoak()+channelSoak())*(soakRequest+soakResponse), func() {
 					for _, tc := range cases {
 						t.Run(tc.name, func(t *testing.T) {
 							failures.use(t)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package database
+package streamnet
 
 import (
 	"errors"
@@ -10,10 +10,10 @@ import (
 	"testing"
 )
 
-// startRelay accepts the connections of ln, and connects each with a connection to the server that dial makes. It
-// copies all bytes in both directions, and the end of each direction. stop closes ln, and waits until both ends of each
-// connection are closed.
-func startRelay(t *testing.T, ln net.Listener, dial func() (net.Conn, error)) (stop func()) {
+// StartRelay accepts the connections of ln, and connects each with the connection that dial makes for it. dial may read
+// from client. The relay copies all further bytes in both directions, and the end of each direction. stop closes ln, and
+// waits until both ends of each connection are closed. The connections have a method CloseWrite.
+func StartRelay(t *testing.T, ln net.Listener, dial func(client net.Conn) (net.Conn, error)) (stop func()) {
 	var all sync.WaitGroup
 	all.Go(func() {
 		for {
@@ -27,9 +27,9 @@ func startRelay(t *testing.T, ln net.Listener, dial func() (net.Conn, error)) (s
 			}
 			all.Go(func() {
 				defer c.Close()
-				s, err := dial()
+				s, err := dial(c)
 				if err != nil {
-					t.Errorf("dial of the relay: %v", err)
+					t.Errorf("dial() of the relay: %v", err)
 					return
 				}
 				defer s.Close()
