@@ -2,17 +2,10 @@
 
 package cm
 
-import (
-	"testing"
-	"time"
-)
+import "time"
 
-// SetMinAnswer sets the least time of a peer to acknowledge a probe, for connections that the test makes.
-func SetMinAnswer(t *testing.T, d time.Duration) {
-	was := minAnswer
-	minAnswer = d
-	t.Cleanup(func() { minAnswer = was })
-}
+// ProbeWithin probes the peer as the keepalive does. The peer has the time d to acknowledge the probe.
+func ProbeWithin(c *Conn, d time.Duration) { (&keepalive{conn: c, limit: d}).probe() }
 
 // Buffers returns the number of buffers that an ID keeps for Close.
 func Buffers(id *ID) int {

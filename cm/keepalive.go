@@ -17,7 +17,7 @@ const defaultKeepAlive = 15 * time.Second
 
 // minAnswer is the least time that a peer has to acknowledge a probe, even if the period is
 // shorter. The QP's retries also bound that time.
-var minAnswer = 5 * time.Second
+const minAnswer = 5 * time.Second
 
 // firstProbe is the time from connecting to the first probe of iWARP's active side, which it
 // sends idle or not. A message that arrives before the accepting side is ready may wait there

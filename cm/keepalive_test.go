@@ -137,9 +137,8 @@ func TestKeepAliveFindsADeadPeer(t *testing.T) {
 // TestKeepAliveOfASlowReceiver sends a message for which the peer posts a receive much later than a probe may take. The
 // message waits, and so does the probe behind it. The peer is alive, so the message must arrive.
 func TestKeepAliveOfASlowReceiver(t *testing.T) {
-	cm.SetMinAnswer(t, 20*time.Millisecond)
 	n := newIdleNet()
-	server, client := n.connect(t, -1, 10*time.Millisecond)
+	server, client := n.connect(t, -1, -1)
 	buf, err := client.Alloc(64, verbs.LocalWrite)
 	if err != nil {
 		t.Fatalf("Alloc: %v", err)
@@ -148,14 +147,14 @@ func TestKeepAliveOfASlowReceiver(t *testing.T) {
 	if err != nil {
 		t.Fatalf("Alloc: %v", err)
 	}
-	sent := make(chan error, 1)
-	go func() { sent <- client.Send(within(t, 10*time.Second), buf.SGE()) }()
+	sent := n.startSend(t, client, buf.SGE())
+	probed := startProbe(client)
 	select {
 	case err := <-sent:
 		t.Fatalf("Send without a receive = %v, want none yet", err)
-	case <-client.Done():
-		t.Fatalf("the connection ended: %v", client.Err())
-	case <-time.After(300 * time.Millisecond): // some periods and answers
+	case <-probed:
+		t.Fatalf("the probe has ended before the message: %v", client.Err())
+	case <-time.After(300 * time.Millisecond): // much longer than the time to answer
 	}
 	if err := server.PostRecv(1, theirs.SGE()); err != nil {
 		t.Fatalf("PostRecv: %v", err)
@@ -163,22 +162,51 @@ func TestKeepAliveOfASlowReceiver(t *testing.T) {
 	if err := <-sent; err != nil {
 		t.Errorf("Send after the receive was posted = %v", err)
 	}
-	n.wantProbes(t)
+	<-probed
+	if err := client.Err(); err != nil {
+		t.Errorf("Err() after the probe = %v, want nil", err)
+	}
+}
+
+// startSend sends a message and waits until a packet of it is on the fabric.
+func (n *idleNet) startSend(t *testing.T, conn *cm.Conn, sge verbs.SGE) (sent chan error) {
+	t.Helper()
+	before := n.packets.Load()
+	sent = make(chan error, 1)
+	go func() { sent <- conn.Send(within(t, 20*time.Second), sge) }()
+	for end := time.Now().Add(10 * time.Second); n.packets.Load() == before; time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("no packet of the message within 10 seconds")
+		}
+	}
+	return sent
+}
+
+// startProbe probes the peer as the keepalive does. The peer has a millisecond to answer.
+func startProbe(conn *cm.Conn) (probed chan struct{}) {
+	probed = make(chan struct{})
+	go func() {
+		defer close(probed)
+		cm.ProbeWithin(conn, time.Millisecond)
+	}()
+	return probed
 }
 
 // TestKeepAliveLeavesADeadPeerToRetries checks that the QP's retries end a connection with a message in flight, which the
 // keepalive does not.
 func TestKeepAliveLeavesADeadPeerToRetries(t *testing.T) {
-	cm.SetMinAnswer(t, 20*time.Millisecond)
 	n := newIdleNet()
-	_, client := n.connect(t, -1, 10*time.Millisecond)
+	_, client := n.connect(t, -1, -1)
 	buf, err := client.Alloc(64, verbs.LocalWrite)
 	if err != nil {
 		t.Fatalf("Alloc: %v", err)
 	}
 	n.fabric.SetPace(1000)
 	n.dead.Store(true)
-	err = client.Send(within(t, 20*time.Second), buf.SGE())
+	sent := n.startSend(t, client, buf.SGE())
+	probed := startProbe(client)
+	err = <-sent
+	<-probed
 	if failed, ok := errors.AsType[*verbs.WCError](err); !ok || failed.Status != verbs.WCRetryExcErr {
 		t.Errorf("Send to a dead peer = %v, want %v", err, verbs.WCRetryExcErr)
 	}
