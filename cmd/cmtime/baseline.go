@@ -52,7 +52,7 @@ func (m *mesh) baselineServer(ctx context.Context, late time.Duration) error {
 	defer context.AfterFunc(ctx, func() { ln.Close() })()
 	m.u.Printf("Accept sockets\n")
 	for i, c := range m.state.conns {
-		if c.sock, err = ln.Accept(); err != nil {
+		if c.sock, err = m.oob.accept(ln, m.u); err != nil {
 			if ctx.Err() != nil {
 				err = context.Cause(ctx)
 			}

@@ -36,7 +36,7 @@ func baselineMesh(ctx context.Context, t *testing.T, port string, listen bool) *
 
 // joinedBaseline joins the peers and runs the baseline.
 func (m *mesh) joinedBaseline(ctx context.Context) error {
-	if err := m.oob.joined(ctx); err != nil {
+	if err := m.oob.joined(ctx, m.opt.listen, m.u); err != nil {
 		return err
 	}
 	return m.baseline(ctx)
@@ -58,6 +58,40 @@ func TestBaselineEarlySockets(t *testing.T) {
 	}
 	if err := server.joinedBaseline(ctx); err != nil {
 		t.Errorf("baseline of the server = %v, want nil", err)
+	}
+}
+
+// TestBaselineStrangers connects other hosts to the root before the leaf and between its sockets.
+func TestBaselineStrangers(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	server := baselineMesh(ctx, t, "0", true)
+	connect := func(host byte) {
+		t.Helper()
+		d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, host)}}
+		s, err := d.DialContext(ctx, "tcp", server.oob.ln.Addr().String())
+		if err != nil {
+			t.Fatalf("DialContext from 127.0.0.%d: %v", host, err)
+		}
+		t.Cleanup(func() { s.Close() })
+	}
+	connect(2)
+	connect(3)
+	connect(1)
+	for range baselineConns {
+		connect(1)
+		connect(2)
+	}
+	if err := server.joinedBaseline(ctx); err != nil {
+		t.Errorf("baseline of the server = %v, want nil", err)
+	}
+	if got := hostOf(server.oob.conns[0]).String(); got != "127.0.0.1" {
+		t.Errorf("hostOf() of the leaf = %s, want 127.0.0.1", got)
+	}
+	for i, c := range server.state.conns {
+		if got := hostOf(c.sock).String(); got != "127.0.0.1" {
+			t.Errorf("hostOf() of socket %d = %s, want 127.0.0.1", i, got)
+		}
 	}
 }
 
@@ -136,7 +170,7 @@ func TestBaselineLostClient(t *testing.T) {
 		}
 		s.Close()
 	}
-	if err := server.oob.joined(ctx); err != nil {
+	if err := server.oob.joined(ctx, true, discard()); err != nil {
 		t.Fatalf("server.oob.joined: %v", err)
 	}
 	for range baselineConns {

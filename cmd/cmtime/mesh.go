@@ -129,7 +129,7 @@ func (m *mesh) rounds(ctx context.Context) error {
 	}
 	defer m.oob.close()
 	if m.opt.sockets {
-		if err := m.oob.joined(ctx); err != nil {
+		if err := m.oob.joined(ctx, m.opt.listen, m.u); err != nil {
 			return err
 		}
 		return m.baseline(ctx)

@@ -8,7 +8,9 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/netip"
 	"syscall"
+	"time"
 
 	"purerdma/cmd/internal/tool"
 )
@@ -19,7 +21,9 @@ type oob struct {
 	ln    net.Listener // listener of the root, until it has all leaves. With -S the baseline closes it
 	conns []net.Conn   // of the root to each leaf in the order of their hellos, or of a leaf to the root
 	root  bool
-	stop  func() bool
+	// socket is the first socket of the leaf, from joined to accept.
+	socket net.Conn
+	stop   func() bool
 }
 
 // meet determines whether this peer is the root, which then listens for its leaves, or a leaf.
@@ -47,24 +51,76 @@ func meet(ctx context.Context, opt *meshOptions, u *tool.UI) (*oob, error) {
 	return o, nil
 }
 
-// joined waits at the root until one connection has been accepted. It is for -S. The only leaf
-// then sends nothing, so that the root cannot distinguish it from a stranger. The listener stays
-// open for the baseline.
-func (o *oob) joined(ctx context.Context) error {
+// joined waits at the root until the leaf has joined. It is for -S, where the leaf sends nothing that the root could
+// check. If this peer is the server, the leaf connects its sockets immediately after it has joined. So the leaf is the
+// first host with two connections within tool.HelloTime. The second one is its first socket. Connections of other
+// hosts are closed. If this peer is the client, the leaf is the first connection. The listener stays open for the
+// baseline.
+func (o *oob) joined(ctx context.Context, server bool, u *tool.UI) error {
 	if !o.root {
 		return nil
 	}
 	defer context.AfterFunc(ctx, func() { o.ln.Close() })()
-	conn, err := o.ln.Accept()
-	if err != nil {
-		return err
+	hosts := map[netip.Addr]arrival{}
+	defer func() {
+		for _, a := range hosts {
+			u.Errorf("cmtime: connection from %v is not a peer\n", a.conn.RemoteAddr())
+			a.conn.Close()
+		}
+	}()
+	for {
+		conn, err := o.ln.Accept()
+		if err != nil {
+			return err
+		}
+		if server {
+			host := hostOf(conn)
+			first, ok := hosts[host]
+			if !ok || time.Since(first.at) > tool.HelloTime {
+				if ok {
+					first.conn.Close()
+				}
+				hosts[host] = arrival{conn, time.Now()}
+				continue
+			}
+			delete(hosts, host)
+			conn, o.socket = first.conn, conn
+		}
+		o.conns = []net.Conn{conn}
+		o.stop = context.AfterFunc(ctx, o.hangUp)
+		return nil
 	}
-	o.conns = []net.Conn{conn}
-	o.stop = context.AfterFunc(ctx, o.hangUp)
-	return nil
 }
 
-// sync waits until all peers have reached the same point, which is identified by step.
+// arrival is the first connection of a host.
+type arrival struct {
+	conn net.Conn
+	at   time.Time
+}
+
+// hostOf returns the IP address of the peer.
+func hostOf(conn net.Conn) netip.Addr {
+	return conn.RemoteAddr().(*net.TCPAddr).AddrPort().Addr().Unmap()
+}
+
+// accept returns the next socket of the leaf, which connects to the root's listener. It closes the sockets of other hosts.
+func (o *oob) accept(ln net.Listener, u *tool.UI) (net.Conn, error) {
+	if s := o.socket; s != nil {
+		o.socket = nil
+		return s, nil
+	}
+	for {
+		s, err := ln.Accept()
+		if err != nil || !o.root || hostOf(s) == hostOf(o.conns[0]) {
+			return s, err
+		}
+		u.Errorf("cmtime: connection from %v is not a peer\n", s.RemoteAddr())
+		s.Close()
+	}
+}
+
+// sync waits until all peers have reached the same point, which is identified by step. It has no time limit, because a
+// peer may need any time for its connections. It fails when a peer ends, and when TCP finds that its host has vanished.
 func (o *oob) sync(step meshStep) error {
 	mine := []byte{byte(step)}
 	if !o.root {
@@ -150,6 +206,9 @@ func (o *oob) close() {
 	}
 	if o.ln != nil {
 		o.ln.Close()
+	}
+	if o.socket != nil {
+		o.socket.Close()
 	}
 	o.hangUp()
 }
