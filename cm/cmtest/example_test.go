@@ -7,12 +7,22 @@ package cmtest_test
 import (
 	"context"
 	"errors"
+	"syscall"
 	"testing"
 
 	"purerdma/cm"
 	"purerdma/cm/cmtest"
 	"purerdma/uverbs/uverbstest"
 )
+
+// TestNoServer dials an address without a listener.
+func TestNoServer(t *testing.T) {
+	k := cmtest.New(uverbstest.New("rxe0", "rxe1")) // 10.0.0.1 and 10.0.0.2
+	_, err := (&cm.Dialer{Host: k.Host()}).Dial(t.Context(), "tcp", "10.0.0.2:7471")
+	if !errors.Is(err, syscall.ECONNREFUSED) {
+		t.Errorf("Dial() = %v, want ECONNREFUSED", err)
+	}
+}
 
 // TestRefusal dials a listener that refuses every request.
 func TestRefusal(t *testing.T) {
