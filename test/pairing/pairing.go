@@ -48,21 +48,8 @@ func (r Run) String() string {
 	return s
 }
 
-// Do runs both programs and verifies each ping's data in both directions. The C programs
-// occasionally crash or hang, so that a run with a C program has a second attempt, but never
-// after a line with wrong data.
+// Do runs both programs and verifies each ping's data in both directions.
 func (r Run) Do(ctx context.Context) error {
-	err := r.try(ctx)
-	var wrong *lineError
-	if err != nil && !errors.As(err, &wrong) && (r.Server.Name == "C" || r.Client.Name == "C") && ctx.Err() == nil {
-		if again := r.try(ctx); again == nil {
-			return nil
-		}
-	}
-	return err
-}
-
-func (r Run) try(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	port := NewPort()
@@ -199,16 +186,6 @@ func Lines(prefix string, size, count int) string {
 	return b.String()
 }
 
-// lineError reports a line that is not the expected one.
-type lineError struct {
-	line      int
-	got, want string
-}
-
-func (e *lineError) Error() string {
-	return fmt.Sprintf("line %d is %.200q, want %.200q", e.line, e.got, e.want)
-}
-
 // sameLines returns an error with the first difference of two outputs.
 func sameLines(got, want string) error {
 	g, w := strings.SplitAfter(got, "\n"), strings.SplitAfter(want, "\n")
@@ -220,7 +197,7 @@ func sameLines(got, want string) error {
 			if i == len(g)-1 && i < len(w) && strings.HasPrefix(w[i], g[i]) {
 				return fmt.Errorf("the output ends within line %d: %.200q", i+1, g[i])
 			}
-			return &lineError{i + 1, g[i], append(w, "")[min(i, len(w))]}
+			return fmt.Errorf("line %d is %.200q, want %.200q", i+1, g[i], append(w, "")[min(i, len(w))])
 		}
 	}
 	return nil
