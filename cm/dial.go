@@ -110,8 +110,9 @@ type Dialer struct {
 // its RDMA devices.
 //
 // On iWARP the kernel continues a dial whose context has ended, for up to two minutes if the
-// peer does not answer. At most 256 dials of a process are in the kernel at a time. A further
-// dial waits. It fails with EAGAIN if all 256 dials were cancelled.
+// peer does not answer. It then destroys the ID of the dial, which may take 10 seconds more. At
+// most 256 dials of a process are in the kernel at a time. A further dial waits. It fails with
+// EAGAIN if all 256 dials were cancelled.
 //
 // On iWARP the connecting side must be the first to send. A message that the other side sends
 // before that ends the connection (RFC 5044, 7.1).

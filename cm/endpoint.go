@@ -236,7 +236,8 @@ func (ep *endpoint) broke(op string, err error) {
 // await starts an attempt to connect and waits for its outcome. start runs in its own goroutine
 // because a command may block in the kernel where no context reaches it. If ctx ends first,
 // await closes the endpoint and leaves start behind. limit bounds the number of goroutines in
-// start, unless it is nil. An error also has the failures of the close.
+// start, and on iWARP also in the DESTROY_ID that follows, unless it is nil. An error also has the
+// failures of the close.
 func (ep *endpoint) await(ctx context.Context, op string, limit *connectLimit, start func() error) error {
 	cdev.NeedContext(ctx)
 	if ctx.Err() != nil {
@@ -249,6 +250,8 @@ func (ep *endpoint) await(ctx context.Context, op string, limit *connectLimit, s
 			return alsoFailed(ep.id.opError(op, err), ep.close())
 		}
 	}
+	ep.id.occupy(slot)
+	defer slot.abandon()
 	started := make(chan error, 1)
 	go func() {
 		err := start()
@@ -266,6 +269,7 @@ func (ep *endpoint) await(ctx context.Context, op string, limit *connectLimit, s
 			if ep.failure != nil {
 				return alsoFailed(ep.failure, ep.close())
 			}
+			ep.id.vacate()
 			return nil
 		case <-ctx.Done():
 			slot.abandon()

@@ -98,10 +98,11 @@ func (id *ID) closesAtOnce(empty <-chan struct{}) bool {
 
 // closing holds the progress of the Close of an ID.
 type closing struct {
-	failed    atomic.Bool // something is left, which the next Close closes.
-	mu        sync.Mutex  // guards the fields below.
-	unlisted  bool        // no channel and no membership lists the ID.
-	destroyed bool        // the kernel has destroyed the ID
+	failed    atomic.Bool                 // something is left, which the next Close closes.
+	slot      atomic.Pointer[connectSlot] // of an attempt to connect over iWARP, nil without one.
+	mu        sync.Mutex                  // guards the fields below.
+	unlisted  bool                        // no channel and no membership lists the ID.
+	destroyed bool                        // the kernel has destroyed the ID
 }
 
 // release releases everything that the ID has, or that an earlier call could not release. No
@@ -149,6 +150,7 @@ func (id *ID) release() error {
 		file := id.file()
 		id.mu.Unlock()
 		_, err := file.DestroyID(id.kid)
+		id.vacate()
 		// The kernel has destroyed the ID with its file.
 		if c.destroyed = err == nil || errors.Is(err, net.ErrClosed); !c.destroyed {
 			failed(err)
