@@ -6,6 +6,7 @@ import (
 	"context"
 	"net/netip"
 	"slices"
+	"strconv"
 	"sync"
 
 	"purerdma/verbs"
@@ -52,7 +53,7 @@ func (h *heldDevices) hold(request *ID) {
 	if err != nil {
 		return
 	}
-	if err := id.Bind(withAnyPort(request.LocalAddr())); err != nil || !dev.Same(id.Device()) {
+	if err := id.Bind(withScope(dev, withAnyPort(request.LocalAddr()))); err != nil || !dev.Same(id.Device()) {
 		id.Close()
 		return
 	}
@@ -67,6 +68,25 @@ func withAnyPort(a Addr) Addr {
 		return a
 	}
 	return AddrFrom(netip.AddrPortFrom(a.Addr(), 0))
+}
+
+// withScope adds its interface to a link-local address of dev. The kernel binds to no link-local
+// address without one, and the local address of a request has none (cma_save_ip6_info). The GID
+// table of RoCE has it. If several interfaces of dev have the address, any of them leads to dev.
+func withScope(dev *verbs.Device, a Addr) Addr {
+	if withoutZone(a) == "" {
+		return a
+	}
+	gids, err := dev.GIDs()
+	if err != nil {
+		return a
+	}
+	gid := verbs.GID(a.Addr().As16())
+	i := slices.IndexFunc(gids, func(e verbs.GIDEntry) bool { return e.GID == gid && e.Ifindex != 0 })
+	if i < 0 {
+		return a
+	}
+	return AddrFrom(netip.AddrPortFrom(a.Addr().WithZone(strconv.Itoa(gids[i].Ifindex)), a.AddrPort.Port()))
 }
 
 // watch lets go of a device when it is removed, until the channel is closed.

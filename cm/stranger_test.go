@@ -11,6 +11,7 @@ import (
 	"io/fs"
 	"log/slog"
 	"net"
+	"net/netip"
 	"os"
 	"strings"
 	"sync"
@@ -165,13 +166,57 @@ func TestAcceptOutOfDescriptors(t *testing.T) {
 	}
 }
 
+// linkLocal is a kernel whose devices also have link-local addresses. The device with 10.0.0.1 has
+// fe80::1.
+type linkLocal struct{ *uverbstest.Kernel }
+
+func linkLocalOf(index int) netip.Addr {
+	return netip.AddrFrom16([16]byte{0: 0xfe, 1: 0x80, 15: byte(index)})
+}
+
+func (k linkLocal) Interfaces() ([]uverbs.Interface, error) {
+	ifs, err := k.Kernel.Interfaces()
+	for i := range ifs {
+		ifs[i].Addrs = append(ifs[i].Addrs, linkLocalOf(ifs[i].Index))
+	}
+	return ifs, err
+}
+
+func (k linkLocal) Open(info uverbs.DeviceInfo) (uverbs.Transport, error) {
+	f, err := k.Kernel.Open(info)
+	return &linkLocalDevice{f, info.Index + 1}, err
+}
+
+// linkLocalDevice adds the GID of the link-local address to the table of a device.
+type linkLocalDevice struct {
+	uverbs.Transport
+	ifindex int
+}
+
+func (f *linkLocalDevice) Ioctl(req *uverbs.Request) error {
+	err := f.Transport.Ioctl(req)
+	if err != nil || req.Object != abi.UVERBS_OBJECT_DEVICE || req.Method != abi.UVERBS_METHOD_QUERY_GID_TABLE {
+		return err
+	}
+	n := abi.View[uint64](req.Find(abi.UVERBS_ATTR_QUERY_GID_TABLE_RESP_NUM_ENTRIES).Buf)
+	entry := abi.UverbsGIDEntry{PortNum: 1, GIDIndex: uint32(*n), GIDType: abi.IB_UVERBS_GID_TYPE_ROCE_V2, GID: linkLocalOf(f.ifindex).As16(), NetdevIfindex: uint32(f.ifindex)}
+	copy(req.Find(abi.UVERBS_ATTR_QUERY_GID_TABLE_RESP_ENTRIES).Buf[int(*n)*abi.Size[abi.UverbsGIDEntry]():], abi.Bytes(&entry))
+	*n++
+	return nil
+}
+
 // TestListenerKeepsDevices checks that refused requests do not open the device repeatedly. The
 // listener releases the device at Close, and at the device's removal even if no goroutine
 // calls Accept.
 func TestListenerKeepsDevices(t *testing.T) {
-	for _, address := range []string{":7", "10.0.0.1:7"} {
+	for _, row := range []struct{ listen, dial, from string }{
+		{":7", "10.0.0.1:7", "10.0.0.2:0"},
+		{"10.0.0.1:7", "10.0.0.1:7", "10.0.0.2:0"},
+		{":7", "[fe80::1%1]:7", "[fe80::2%2]:0"},
+		{"[fe80::1%1]:7", "[fe80::1%1]:7", "[fe80::2%2]:0"},
+	} {
 		for _, removed := range []bool{true, false} {
-			k := cmtest.New(uverbstest.New("rxe0", "rxe1"))
+			k := cmtest.New(linkLocal{uverbstest.New("rxe0", "rxe1")})
 			var opens atomic.Int32
 			k.OnCommand(func(c cmtest.Command) error {
 				if c.Device == "rxe0" && c.Name == "open" {
@@ -179,20 +224,20 @@ func TestListenerKeepsDevices(t *testing.T) {
 				}
 				return nil
 			})
-			ln := listenOn(t, cm.ListenConfig{Host: k.Host()}, address)
-			d := &cm.Dialer{Host: k.Host(), LocalAddr: mustParse("10.0.0.2:0")}
+			ln := listenOn(t, cm.ListenConfig{Host: k.Host()}, row.listen)
+			d := &cm.Dialer{Host: k.Host(), LocalAddr: mustParse(row.from)}
 			for range 20 {
 				go func() {
 					if req, err := ln.Accept(within(t, 10*time.Second)); err == nil {
 						req.Reject(nil)
 					}
 				}()
-				if _, err := d.Dial(within(t, 10*time.Second), "tcp", "10.0.0.1:7"); !errors.Is(err, syscall.ECONNREFUSED) {
-					t.Fatalf("Dial() = %v, want ECONNREFUSED", err)
+				if _, err := d.Dial(within(t, 10*time.Second), "tcp", row.dial); !errors.Is(err, syscall.ECONNREFUSED) {
+					t.Fatalf("Dial(%s) = %v, want ECONNREFUSED", row.dial, err)
 				}
 			}
 			if got := opens.Load(); got != 1 {
-				t.Errorf("listener on %s: %d opens of the device for 20 refused requests, want 1", address, got)
+				t.Errorf("listener on %s: %d opens of the device for 20 refused requests to %s, want 1", row.listen, got, row.dial)
 			}
 			if removed {
 				k.Remove("rxe0")

@@ -3,6 +3,7 @@
 package cmtest
 
 import (
+	"net/netip"
 	"syscall"
 
 	"purerdma/abi"
@@ -69,7 +70,7 @@ func (k *Kernel) request(from *id, ece abi.UcmECE) bool {
 	}
 	child := k.create(l.file, 0, l.space)
 	child.state, child.dev, child.peer, from.peer = reqReceived, dev, from, child
-	child.local, child.remote = from.remote, from.local
+	child.local, child.remote = withoutZone(from.remote), withoutZone(from.local)
 	l.pending++
 	ev := event{resp: abi.UcmEventResp{UID: l.uid, ID: child.num, Event: abi.RDMA_CM_EVENT_CONNECT_REQUEST, ECE: ece}, id: l, child: child}
 	data := from.own.PrivateData[:from.own.PrivateDataLen]
@@ -84,6 +85,11 @@ func (k *Kernel) request(from *id, ece abi.UcmECE) bool {
 	}
 	k.queue(ev)
 	return true
+}
+
+// withoutZone returns an address as a request carries it (cma_save_ip6_info).
+func withoutZone(a netip.AddrPort) netip.AddrPort {
+	return netip.AddrPortFrom(a.Addr().WithZone(""), a.Port())
 }
 
 // take stores the parameters of the peer's REQ or REP. The receiver's depths are the sender's
@@ -104,7 +110,7 @@ func (k *Kernel) listener(from *id) (l *id) {
 			continue
 		}
 		switch a := o.local.Addr(); {
-		case a.Unmap() == from.remote.Addr().Unmap():
+		case a.Unmap().WithZone("") == from.remote.Addr().Unmap().WithZone(""):
 			return o
 		case a.IsUnspecified() && (a.Is6() || from.remote.Addr().Unmap().Is4()):
 			l = o

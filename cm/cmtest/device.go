@@ -109,9 +109,11 @@ func (k *Kernel) named(name string) *device {
 	return k.devices[i]
 }
 
-// with returns the device with an address, nil if there is none.
+// with returns the device with an address, nil if there is none. It ignores the zone, because all
+// devices are on one network.
 func (k *Kernel) with(addr netip.Addr) *device {
-	i := slices.IndexFunc(k.devices, func(d *device) bool { return !d.removed && slices.Contains(d.addrs, addr.Unmap()) })
+	addr = addr.Unmap().WithZone("")
+	i := slices.IndexFunc(k.devices, func(d *device) bool { return !d.removed && slices.Contains(d.addrs, addr) })
 	if i < 0 {
 		return nil
 	}

@@ -160,6 +160,9 @@ func (k *Kernel) bind(id *id, addr netip.AddrPort) error {
 	if id.state != idle || !addr.IsValid() {
 		return syscall.EINVAL
 	}
+	if a := addr.Addr(); a.Is6() && a.IsLinkLocalUnicast() && a.Zone() == "" {
+		return syscall.EINVAL // cma_check_linklocal
+	}
 	var dev *device
 	if a := addr.Addr(); !a.IsUnspecified() && !a.IsLoopback() {
 		if dev = k.with(a); dev == nil {
