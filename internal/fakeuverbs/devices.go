@@ -25,10 +25,18 @@ func NewDevices(driver abi.DriverID, abiVersion uint32, guid uint64, names ...st
 			DriverID:   driver,
 			ABIVersion: abiVersion,
 			NodeGUID:   guid + uint64(i),
-			NodeType:   uverbs.NodeCA,
+			NodeType:   nodeType(driver),
 		})
 	}
 	return d
+}
+
+// nodeType returns the type of a driver's devices.
+func nodeType(driver abi.DriverID) uverbs.NodeType {
+	if driver == abi.RDMA_DRIVER_SIW {
+		return uverbs.NodeRNIC
+	}
+	return uverbs.NodeCA
 }
 
 // Devices lists them.

@@ -57,8 +57,14 @@ func newContext(k *Kernel, info uverbs.DeviceInfo) *context {
 	c.Command(abi.IB_USER_VERBS_CMD_CREATE_AH, c.createAH)
 	c.Command(abi.IB_USER_VERBS_CMD_MODIFY_QP, c.modifyQP)
 	c.Command(abi.IB_USER_VERBS_CMD_QUERY_QP, c.queryQP)
+	if c.siw() {
+		c.beSIW()
+	}
 	return c
 }
+
+// siw reports whether the device is one of siw.
+func (c *context) siw() bool { return c.Info.DriverID == abi.RDMA_DRIVER_SIW }
 
 // createAH responds with the number that work requests use for the handle.
 func (c *context) createAH(cmd *fakeuverbs.Command) error {

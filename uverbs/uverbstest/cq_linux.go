@@ -3,6 +3,7 @@
 package uverbstest
 
 import (
+	"sync/atomic"
 	"syscall"
 
 	"purerdma/abi"
@@ -29,6 +30,10 @@ type cq struct {
 	channel fakeuverbs.Channel
 	armed   int
 	users   int
+
+	// A CQ of siw has slots instead of q. The program arms it by control.
+	slots   *slots
+	control *atomic.Uint32
 }
 
 func (c *context) createCQ(req *uverbs.Request) error {
@@ -42,15 +47,24 @@ func (c *context) createCQ(req *uverbs.Request) error {
 	if q.channel, err = c.Channel(req, abi.UVERBS_ATTR_CREATE_CQ_COMP_CHANNEL); err != nil {
 		return err
 	}
-	var resp abi.RxeCreateCQResp
-	if q.q, resp.MI, err = c.newQueue(int(entries), abi.Size[abi.UverbsWC]()); err != nil {
-		return err
+	if c.siw() {
+		resp, err := q.createSIW(int(entries))
+		if err != nil {
+			return err
+		}
+		entries = resp.NumCQE
+		fakeuverbs.PutDriver(req, &resp)
+	} else {
+		var resp abi.RxeCreateCQResp
+		if q.q, resp.MI, err = c.newQueue(int(entries), abi.Size[abi.UverbsWC]()); err != nil {
+			return err
+		}
+		fakeuverbs.PutDriver(req, &resp)
 	}
 	h := c.NewHandle()
 	c.cqs[h] = q
 	req.Find(abi.UVERBS_ATTR_CREATE_CQ_HANDLE).Value = uint64(h)
 	fakeuverbs.Put(req, abi.UVERBS_ATTR_CREATE_CQ_RESP_CQE, &entries)
-	fakeuverbs.Put(req, abi.UVERBS_ATTR_UHW_OUT, &resp)
 	return nil
 }
 
@@ -100,6 +114,10 @@ func (q *cq) arm(solicitedOnly bool) {
 // push adds a completion. If the ring is full, the completion is lost and an event reports it,
 // as with rxe.
 func (q *cq) push(wc *abi.UverbsWC, solicited bool) {
+	if q.slots != nil {
+		q.pushSIW(wc, solicited)
+		return
+	}
 	r := &q.q.ring
 	next := r.Next(q.q.own)
 	if next == r.LoadConsumer() {

@@ -5,8 +5,8 @@
 // a [Kernel] into a verbs.Host. Its devices open, register memory, and carry messages between
 // queue pairs of the same Kernel.
 //
-// The devices behave like devices of rdma_rxe, with the same commands and the same rings. The
-// network is simple. A doorbell executes the posted requests before it returns, in order and
+// The devices behave like devices of rdma_rxe, or with [NewSIW] of siw, with the same commands and the
+// same rings. The network is simple. A doorbell executes the posted requests before it returns, in order and
 // without loss. Memory windows exist, but cannot be bound. A Kernel has no connection manager.
 // Tests connect queue pairs with Modify, or use package cmtest, which adds a connection
 // manager.

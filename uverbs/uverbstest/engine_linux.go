@@ -46,6 +46,8 @@ const again = ^uint32(0)
 // doorbell executes the posted requests.
 func (q *qp) doorbell() error {
 	switch {
+	case q.sends != nil && q.state != stateRTS:
+		return syscall.ENOTCONN // siw_post_send
 	case q.state < stateRTS:
 		return syscall.EINVAL
 	case q.state == stateErr:
@@ -54,7 +56,7 @@ func (q *qp) doorbell() error {
 	case q.state != stateRTS:
 		return nil
 	}
-	for !q.sq.empty() {
+	for q.pullSends(); !q.sq.empty(); q.pullSends() {
 		wqe := ring.At[abi.RxeSendWQE](&q.sq.ring, q.sq.own)
 		status, wc := q.execute(wqe)
 		if status == again {
@@ -213,10 +215,11 @@ func (q *qp) gather(pieces [][]byte, sg []abi.RxeSGE, access uint32) ([][]byte, 
 
 // receive puts a message into the next receive and returns the sender's status.
 func (q *qp) receive(wc *abi.UverbsWC, pieces [][]byte, solicited bool, rnrRetry uint8) uint32 {
-	rq := q.rq
+	rq, slots := q.rq, q.recvs
 	if q.srq != nil {
-		rq = q.srq.q
+		rq, slots = q.srq.q, q.srq.slots
 	}
+	pullRecvs(slots, rq)
 	if rq.empty() {
 		if rnrRetry == 7 {
 			return again
@@ -268,18 +271,26 @@ func (q *qp) toError() {
 
 // flush completes all posted requests without executing them. The receives of an SRQ stay.
 func (q *qp) flush() {
-	for ; !q.sq.empty(); q.sq.pop() {
+	for q.pullSends(); !q.sq.empty(); q.pullSends() {
 		q.send.push(&abi.UverbsWC{WRID: ring.At[abi.RxeSendWQE](&q.sq.ring, q.sq.own).WR.WRID, Status: flushErr, QPNum: q.num}, false)
+		q.sq.pop()
 	}
-	for ; q.rq != nil && !q.rq.empty(); q.rq.pop() {
-		q.recv.push(&abi.UverbsWC{WRID: ring.At[abi.RxeRecvWQE](&q.rq.ring, q.rq.own).WRID, Status: flushErr, QPNum: q.num}, true)
+	for pullRecvs(q.recvs, q.rq); q.rq != nil && !q.rq.empty(); pullRecvs(q.recvs, q.rq) {
+		wc := abi.UverbsWC{WRID: ring.At[abi.RxeRecvWQE](&q.rq.ring, q.rq.own).WRID, Status: flushErr, QPNum: q.num}
+		if q.recvs != nil {
+			wc.Opcode = wcRecv // rxe leaves it out
+		}
+		q.recv.push(&wc, true)
+		q.rq.pop()
 	}
 }
 
 // drop removes all posted requests.
 func (q *qp) drop() {
-	for ; !q.sq.empty(); q.sq.pop() {
+	for q.pullSends(); !q.sq.empty(); q.pullSends() {
+		q.sq.pop()
 	}
-	for ; q.rq != nil && !q.rq.empty(); q.rq.pop() {
+	for pullRecvs(q.recvs, q.rq); q.rq != nil && !q.rq.empty(); pullRecvs(q.recvs, q.rq) {
+		q.rq.pop()
 	}
 }

@@ -39,11 +39,20 @@ var (
 	_ uverbs.Interfaces = (*Kernel)(nil)
 )
 
-// New returns a kernel with devices of these names.
+// New returns a kernel with devices of rdma_rxe, which have these names.
 func New(names ...string) *Kernel {
+	return newKernel(fakeuverbs.NewDevices(abi.RDMA_DRIVER_RXE, 2, 0x0200_00ff_fe00_0000, names...))
+}
+
+// NewSIW returns a kernel with devices of siw, which have these names.
+func NewSIW(names ...string) *Kernel {
+	return newKernel(fakeuverbs.NewDevices(abi.RDMA_DRIVER_SIW, abi.SIW_ABI_VERSION, 0x0200_00ff_fe00_0000, names...))
+}
+
+func newKernel(devices fakeuverbs.Devices) *Kernel {
 	return &Kernel{
 		contexts: make(map[*context]struct{}), unplugged: make(map[string]bool), qps: make(map[uint32]*qp), lastQPN: 16, lastKey: 0x1000,
-		devices: fakeuverbs.NewDevices(abi.RDMA_DRIVER_RXE, 2, 0x0200_00ff_fe00_0000, names...),
+		devices: devices,
 	}
 }
 

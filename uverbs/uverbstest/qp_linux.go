@@ -37,6 +37,8 @@ type qp struct {
 	sq       *queue
 	rq       *queue // nil with a srq
 	srq      *srq   // or nil
+	sends    *slots // of siw, or nil
+	recvs    *slots // of siw, or nil
 	sigAll   bool
 	cap      abi.UverbsQPCap
 	state    uint32
@@ -69,19 +71,22 @@ func (c *context) createQP(req *uverbs.Request) error {
 	if q.cap.MaxSendSGE > maxSGE || q.cap.MaxRecvSGE > maxSGE || q.cap.MaxInlineData > 480 {
 		return syscall.EINVAL
 	}
-	// Elements and inline data share the same bytes of a slot.
-	room := max(q.cap.MaxSendSGE*16, (q.cap.MaxInlineData+15)&^15)
-	q.cap.MaxSendSGE, q.cap.MaxInlineData = room/16, room
-	var resp abi.RxeCreateQPResp
-	var err error
-	if q.sq, resp.SQMI, err = c.newQueue(int(q.cap.MaxSendWR), abi.Size[abi.RxeSendWQE]()+int(room)); err != nil {
-		return err
+	if c.siw() {
+		resp, err := q.createSIW()
+		if err != nil {
+			return err
+		}
+		fakeuverbs.PutDriver(req, &resp)
+	} else {
+		resp, err := q.createRXE()
+		if err != nil {
+			return err
+		}
+		fakeuverbs.PutDriver(req, &resp)
 	}
 	if q.srq != nil {
 		q.cap.MaxRecvWR, q.cap.MaxRecvSGE = 0, q.srq.maxSGE
 		q.srq.users++
-	} else if q.rq, resp.RQMI, err = c.newQueue(int(q.cap.MaxRecvWR), abi.Size[abi.RxeRecvWQE]()+16*int(q.cap.MaxRecvSGE)); err != nil {
-		return err
 	}
 	q.pd.Users++
 	q.send.users++
@@ -93,8 +98,19 @@ func (c *context) createQP(req *uverbs.Request) error {
 	req.Find(abi.UVERBS_ATTR_CREATE_QP_HANDLE).Value = uint64(h)
 	fakeuverbs.Put(req, abi.UVERBS_ATTR_CREATE_QP_RESP_CAP, &q.cap)
 	fakeuverbs.Put(req, abi.UVERBS_ATTR_CREATE_QP_RESP_QP_NUM, &q.num)
-	fakeuverbs.Put(req, abi.UVERBS_ATTR_UHW_OUT, &resp)
 	return nil
+}
+
+// createRXE creates the queues of a QP of rxe.
+func (q *qp) createRXE() (resp abi.RxeCreateQPResp, err error) {
+	// Elements and inline data share the same bytes of a slot.
+	room := max(q.cap.MaxSendSGE*16, (q.cap.MaxInlineData+15)&^15)
+	q.cap.MaxSendSGE, q.cap.MaxInlineData = room/16, room
+	if q.sq, resp.SQMI, err = q.c.newQueue(int(q.cap.MaxSendWR), abi.Size[abi.RxeSendWQE]()+int(room)); err != nil || q.srq != nil {
+		return resp, err
+	}
+	q.rq, resp.RQMI, err = q.c.newQueue(int(q.cap.MaxRecvWR), abi.Size[abi.RxeRecvWQE]()+16*int(q.cap.MaxRecvSGE))
+	return resp, err
 }
 
 func (c *context) destroyQP(req *uverbs.Request) error {
@@ -149,7 +165,7 @@ func (c *context) queryQP(req *fakeuverbs.Command) error {
 		Dest: q.attr.Dest, DestQPNum: q.attr.DestQPNum, PathMTU: q.attr.PathMTU, RQPSN: q.attr.RQPSN, SQPSN: q.attr.SQPSN,
 		RNRRetry: q.attr.RNRRetry, QPState: uint8(q.state), CurQPState: uint8(q.state),
 		MaxSendWR: q.cap.MaxSendWR, MaxRecvWR: q.cap.MaxRecvWR, MaxSendSGE: q.cap.MaxSendSGE, MaxRecvSGE: q.cap.MaxRecvSGE,
-		MaxInlineData: q.cap.MaxInlineData,
+		MaxInlineData: q.cap.MaxInlineData, MaxRdAtomic: q.attr.MaxRdAtomic, MaxDestRdAtomic: q.attr.MaxDestRdAtomic,
 	})
 	return nil
 }

@@ -41,6 +41,9 @@ func newQueue(items, elem int) (*queue, error) {
 // empty reports whether a queue from which the kernel takes requests is empty.
 func (q *queue) empty() bool { return q.ring.LoadProducer() == q.own }
 
+// full reports whether the program's side of a queue has no free slot.
+func (q *queue) full() bool { return q.ring.Next(q.ring.LoadProducer()) == q.own }
+
 // filled returns the number of items in a queue to which the kernel adds completions.
 func (q *queue) filled() int { return q.ring.Count(q.own, q.ring.LoadConsumer()) }
 

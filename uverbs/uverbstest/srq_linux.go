@@ -21,6 +21,7 @@ type srq struct {
 	maxSGE uint32
 	limit  uint32 // 0: not armed
 	users  int
+	slots  *slots // of siw, or nil
 }
 
 func (c *context) createSRQ(req *uverbs.Request) error {
@@ -39,10 +40,19 @@ func (c *context) createSRQ(req *uverbs.Request) error {
 		fakeuverbs.Value(req, abi.UVERBS_ATTR_CREATE_SRQ_TYPE) != abi.IB_UVERBS_SRQT_BASIC {
 		return syscall.EINVAL
 	}
-	var resp abi.RxeCreateSRQResp
-	var err error
-	if s.q, resp.MI, err = c.newQueue(int(s.maxWR), s.slot()); err != nil {
-		return err
+	if c.siw() {
+		resp, err := s.createSIW()
+		if err != nil {
+			return err
+		}
+		fakeuverbs.PutDriver(req, &resp)
+	} else {
+		var resp abi.RxeCreateSRQResp
+		var err error
+		if s.q, resp.MI, err = c.newQueue(int(s.maxWR), s.slot()); err != nil {
+			return err
+		}
+		fakeuverbs.PutDriver(req, &resp)
 	}
 	s.pd.Users++
 	h := c.NewHandle()
@@ -50,7 +60,6 @@ func (c *context) createSRQ(req *uverbs.Request) error {
 	fakeuverbs.SetHandle(req, abi.UVERBS_ATTR_CREATE_SRQ_HANDLE, h)
 	fakeuverbs.Put(req, abi.UVERBS_ATTR_CREATE_SRQ_RESP_MAX_WR, &s.maxWR)
 	fakeuverbs.Put(req, abi.UVERBS_ATTR_CREATE_SRQ_RESP_MAX_SGE, &s.maxSGE)
-	fakeuverbs.PutDriver(req, &resp)
 	return nil
 }
 
@@ -75,8 +84,11 @@ func (c *context) destroySRQ(req *uverbs.Request) error {
 func (c *context) modifySRQ(cmd *fakeuverbs.Command) error {
 	in := fakeuverbs.Input[abi.UverbsModifySRQ](cmd)
 	s := c.srqs[in.SRQHandle]
-	if s == nil || len(cmd.DriverIn) < abi.Size[abi.RxeModifySRQCmd]() {
+	if s == nil || s.slots == nil && len(cmd.DriverIn) < abi.Size[abi.RxeModifySRQCmd]() {
 		return syscall.EINVAL
+	}
+	if s.slots != nil && in.AttrMask&uverbs.SRQMaxWR != 0 {
+		return syscall.EOPNOTSUPP
 	}
 	if in.AttrMask&uverbs.SRQMaxWR != 0 {
 		if in.MaxWR > deviceAttr.MaxSRQWR || s.q.ring.Count(s.q.ring.LoadProducer(), s.q.own) > int(in.MaxWR) {
@@ -125,6 +137,7 @@ func (c *context) querySRQ(cmd *fakeuverbs.Command) error {
 
 // checkLimit reports once that fewer receives are posted than the limit.
 func (s *srq) checkLimit() {
+	pullRecvs(s.slots, s.q)
 	if n := s.q.ring.Count(s.q.ring.LoadProducer(), s.q.own); s.limit > 0 && n < int(s.limit) {
 		s.limit = 0
 		s.c.Event(uverbs.EventSRQLimitReached, s.event)
