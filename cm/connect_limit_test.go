@@ -115,17 +115,6 @@ func TestCancelledDialsAreBounded(t *testing.T) {
 	}
 }
 
-// iwarpKernel is a kernel whose devices are RNICs.
-type iwarpKernel struct{ *uverbstest.Kernel }
-
-func (k iwarpKernel) Devices() ([]uverbs.DeviceInfo, error) {
-	infos, err := k.Kernel.Devices()
-	for i := range infos {
-		infos[i].NodeType = uverbs.NodeRNIC
-	}
-	return infos, err
-}
-
 // TestBlockedDestroysAreBounded keeps the DESTROY_ID of cancelled dials in the kernel, which
 // happens on iWARP while the peer has accepted the TCP connection but does not answer. The
 // dials keep their slots until the commands have returned. On RoCE no slot is kept.
@@ -136,7 +125,7 @@ func TestBlockedDestroysAreBounded(t *testing.T) {
 		kept    int
 	}{
 		"RoCE":  {uverbstest.New("rxe0", "rxe1"), 0},
-		"iWARP": {iwarpKernel{uverbstest.New("rxe0", "rxe1")}, most},
+		"iWARP": {uverbstest.NewSIW("siw0", "siw1"), most},
 	} {
 		t.Run(name, func(t *testing.T) {
 			defer func(l *connectLimit) { connecting = l }(connecting)

@@ -80,7 +80,9 @@ func (k *Kernel) request(from *id, ece abi.UcmECE) bool {
 		copy(ev.resp.Param[:], abi.Bytes(&ud))
 	} else {
 		child.take(&from.own)
-		child.theirs.PrivateDataLen = dataREQ
+		if child.theirs.PrivateDataLen = dataREQ; k.iwarp(child) != nil {
+			child.theirs.PrivateDataLen = from.own.PrivateDataLen
+		}
 		copy(ev.resp.Param[:], abi.Bytes(&child.theirs))
 	}
 	k.queue(ev)
@@ -142,6 +144,10 @@ func (k *Kernel) accept(id *id, c *abi.UcmAccept) error {
 		if !peer.gone && peer.state == reqSent {
 			peer.take(&param)
 			peer.theirs.RetryCount, peer.theirs.PrivateDataLen = 0, dataREP
+			if qps := k.iwarp(peer); qps != nil {
+				k.establish(qps, id, peer)
+				return true
+			}
 			k.to(peer, repReceived)
 			k.tellECE(peer, abi.RDMA_CM_EVENT_CONNECT_RESPONSE, ece, abi.Bytes(&peer.theirs))
 		}
@@ -226,6 +232,8 @@ func (k *Kernel) disconnect(id *id) error {
 	case id.in(idle, bound, addrQuery, addrResolved, routeResolved, listening):
 		return syscall.EINVAL
 	case id.datagram():
+	case id.state == established && k.iwarp(id) != nil:
+		k.closeStream(k.iwarp(id), id)
 	case id.state == established:
 		k.to(id, dreqSent)
 		k.sendDREQ(id, attempts)
@@ -273,6 +281,8 @@ func (k *Kernel) hangUp(id *id) {
 		k.sendREJ(id, rejTimeout, nil, 1)
 	case id.in(reqReceived, repSent, repReceived):
 		k.sendREJ(id, rejConsumer, nil, 1)
+	case id.state == established && k.iwarp(id) != nil:
+		k.closeStream(k.iwarp(id), id)
 	case id.state == established:
 		k.sendDREQ(id, 1)
 	case id.state == dreqReceived:

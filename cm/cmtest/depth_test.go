@@ -60,7 +60,7 @@ func reads(ctx context.Context, k *cmtest.Kernel, param *cm.ConnParam) (string, 
 			return "", err
 		}
 		defer closeFully(conn)
-		buf, err := conn.PD().Alloc(4096, verbs.LocalWrite)
+		buf, err := conn.PD().Alloc(4096, verbs.LocalWrite|verbs.RemoteWrite) // iWARP needs both
 		if err != nil {
 			return "", err
 		}
@@ -78,7 +78,7 @@ func reads(ctx context.Context, k *cmtest.Kernel, param *cm.ConnParam) (string, 
 // TestReadWithPrivateDataAlone reads over a connection whose parameters hold only private
 // data. The depths are the defaults.
 func TestReadWithPrivateDataAlone(t *testing.T) {
-	onMachines(t, func(t *testing.T, k *cmtest.Kernel) {
+	onMachines(t, drivers, func(t *testing.T, k *cmtest.Kernel) {
 		got, err := reads(deadline(t), k, &cm.ConnParam{PrivateData: []byte("hello")})
 		if want := "read me"; got != want || err != nil {
 			t.Errorf("Read() = %q, %v, want %q", got, err, want)
@@ -88,7 +88,7 @@ func TestReadWithPrivateDataAlone(t *testing.T) {
 
 // TestReadWithDepthNone reads over a connection whose InitiatorDepth is None.
 func TestReadWithDepthNone(t *testing.T) {
-	onMachines(t, func(t *testing.T, k *cmtest.Kernel) {
+	onMachines(t, drivers, func(t *testing.T, k *cmtest.Kernel) {
 		_, err := reads(deadline(t), k, &cm.ConnParam{InitiatorDepth: cm.None})
 		if !errors.Is(err, verbs.ErrNoReads) {
 			t.Errorf("Read() = %v, want %v", err, verbs.ErrNoReads)

@@ -8,11 +8,13 @@
 //	...
 //	conn, err := (&cm.Dialer{Host: k.Host()}).Dial(ctx, "tcp", "10.0.0.1:7471")
 //
-// [New] takes the devices from another fake kernel: package uverbstest for rxe, or
-// package inprocess for mlx5. The n-th device has the address 10.0.0.n. All devices are on
+// [New] takes the devices from another fake kernel. Package uverbstest has devices of rxe and
+// siw, and package inprocess has devices of mlx5. The n-th device has the address 10.0.0.n. All devices are on
 // one network. The connection manager answers every command as Linux does for RoCE, with
 // the same events, statuses, limits and errnos. It covers connections (network "tcp") and
-// datagrams ("udp"). It supports neither iWARP nor the services of InfiniBand.
+// datagrams ("udp"). It does not support the services of InfiniBand. If the devices are iWARP
+// devices, the kernel moves the QPs, and both sides get ESTABLISHED and DISCONNECTED as on iWARP.
+// Commands still have the limits and errors of RoCE.
 //
 // Three things differ from Linux. A message arrives before the command that sends it
 // returns, unless [Kernel.OnMessage] delays it. An unanswered message is repeated after

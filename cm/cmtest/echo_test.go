@@ -25,15 +25,22 @@ import (
 // machines holds a constructor of a fake kernel with two devices for each driver.
 var machines = map[string]func() uverbs.Kernel{
 	"rxe":  func() uverbs.Kernel { return uverbstest.New("rxe0", "rxe1") },
+	"siw":  func() uverbs.Kernel { return uverbstest.NewSIW("siw0", "siw1") },
 	"mlx5": func() uverbs.Kernel { return inprocess.New(inprocess.Config{}, "mlx5_0", "mlx5_1") },
 }
 
-// onMachines runs a test on each of the machines, and checks that the test leaves no open
-// object.
-func onMachines(t *testing.T, test func(t *testing.T, k *cmtest.Kernel)) {
-	for name, machine := range machines {
+// Drivers of machines.
+var (
+	drivers = []string{"rxe", "siw", "mlx5"}
+	roce    = []string{"rxe", "mlx5"}
+)
+
+// onMachines runs a test on the machine of each of the drivers, and checks that the test leaves no
+// open object.
+func onMachines(t *testing.T, drivers []string, test func(t *testing.T, k *cmtest.Kernel)) {
+	for _, name := range drivers {
 		t.Run(name, func(t *testing.T) {
-			k := cmtest.New(machine())
+			k := cmtest.New(machines[name]())
 			test(t, k)
 			if left := k.Left(); len(left) > 0 {
 				t.Errorf("Left() = %q, want nothing", left)
@@ -127,40 +134,45 @@ func param(data string) *cm.ConnParam {
 	return &cm.ConnParam{PrivateData: []byte(data)}
 }
 
-// TestEcho connects two hosts and echoes a message.
+// TestEcho connects two hosts and echoes messages. On RoCE the private data fills the message of the
+// connection manager.
 func TestEcho(t *testing.T) {
-	onMachines(t, func(t *testing.T, k *cmtest.Kernel) {
-		ctx := deadline(t)
-		ln, err := (&cm.ListenConfig{Host: k.Host()}).Listen(ctx, "tcp", "10.0.0.1:7471")
-		if err != nil {
-			t.Fatalf("Listen: %v", err)
+	onMachines(t, roce, func(t *testing.T, k *cmtest.Kernel) { testEcho(t, k, 196) })
+	onMachines(t, []string{"siw"}, func(t *testing.T, k *cmtest.Kernel) { testEcho(t, k, 3) })
+}
+
+// testEcho expects dataLen bytes of private data in the answer.
+func testEcho(t *testing.T, k *cmtest.Kernel, dataLen int) {
+	ctx := deadline(t)
+	ln, err := (&cm.ListenConfig{Host: k.Host()}).Listen(ctx, "tcp", "10.0.0.1:7471")
+	if err != nil {
+		t.Fatalf("Listen: %v", err)
+	}
+	defer ln.Close()
+	served := make(chan error, 1)
+	go func() { served <- serve(ctx, ln, param("yes")) }()
+	d := cm.Dialer{Host: k.Host(), Param: param("please")}
+	conn, err := d.Dial(ctx, "tcp", "10.0.0.1:7471")
+	if err != nil {
+		t.Fatalf("Dial: %v", err)
+	}
+	defer conn.Close()
+	if got, want := conn.LocalAddr().Addr(), netip.MustParseAddr("10.0.0.2"); got != want {
+		t.Errorf("LocalAddr().Addr() = %v, want %v", got, want)
+	}
+	want := append([]byte("yes"), make([]byte, dataLen-3)...)
+	if got := conn.PeerParam().PrivateData; !slices.Equal(got, want) {
+		t.Errorf("PeerParam().PrivateData = %q, want %q", got, want)
+	}
+	for i := range 10 {
+		text := fmt.Sprintf("message %d", i)
+		if got, err := call(ctx, conn, text); got != text || err != nil {
+			t.Fatalf("call(%q) = %q, %v, want the same text", text, got, err)
 		}
-		defer ln.Close()
-		served := make(chan error, 1)
-		go func() { served <- serve(ctx, ln, param("yes")) }()
-		d := cm.Dialer{Host: k.Host(), Param: param("please")}
-		conn, err := d.Dial(ctx, "tcp", "10.0.0.1:7471")
-		if err != nil {
-			t.Fatalf("Dial: %v", err)
-		}
-		defer conn.Close()
-		if got, want := conn.LocalAddr().Addr(), netip.MustParseAddr("10.0.0.2"); got != want {
-			t.Errorf("LocalAddr().Addr() = %v, want %v", got, want)
-		}
-		want := append([]byte("yes"), make([]byte, 193)...)
-		if got := conn.PeerParam().PrivateData; !slices.Equal(got, want) {
-			t.Errorf("PeerParam().PrivateData = %q, want %q", got, want)
-		}
-		for i := range 10 {
-			text := fmt.Sprintf("message %d", i)
-			if got, err := call(ctx, conn, text); got != text || err != nil {
-				t.Fatalf("call(%q) = %q, %v, want the same text", text, got, err)
-			}
-		}
-		conn.Close()
-		if err := <-served; err != nil {
-			t.Errorf("serve: %v", err)
-		}
-		ln.Close()
-	})
+	}
+	conn.Close()
+	if err := <-served; err != nil {
+		t.Errorf("serve: %v", err)
+	}
+	ln.Close()
 }

@@ -54,7 +54,7 @@ func pair(t *testing.T, k *cmtest.Kernel) (ln *cm.Listener, client, server *cm.C
 
 // TestRejections dials addresses that reject the request or do not answer.
 func TestRejections(t *testing.T) {
-	onMachines(t, func(t *testing.T, k *cmtest.Kernel) {
+	onMachines(t, roce, func(t *testing.T, k *cmtest.Kernel) {
 		ctx := deadline(t)
 		d := cm.Dialer{Host: k.Host()}
 		var rejected *cm.RejectError
@@ -84,7 +84,7 @@ func TestRejections(t *testing.T) {
 
 // TestLostMessages first loses the first message of each type, and then every message.
 func TestLostMessages(t *testing.T) {
-	onMachines(t, func(t *testing.T, k *cmtest.Kernel) {
+	onMachines(t, roce, func(t *testing.T, k *cmtest.Kernel) {
 		seen := map[cmtest.MessageType]int{}
 		k.OnMessage(func(m cmtest.Message) (cmtest.Fate, time.Duration) {
 			if seen[m.Type]++; seen[m.Type] == 1 {
@@ -117,7 +117,7 @@ func TestLostMessages(t *testing.T) {
 
 // TestRemove removes the server's device while a connection uses it.
 func TestRemove(t *testing.T) {
-	onMachines(t, func(t *testing.T, k *cmtest.Kernel) {
+	onMachines(t, roce, func(t *testing.T, k *cmtest.Kernel) {
 		ctx := deadline(t)
 		ln, client, server := pair(t, k)
 		devs, err := k.Devices()
@@ -147,7 +147,7 @@ func TestRemove(t *testing.T) {
 
 // TestUnplug disconnects the peer's device from the network without notice.
 func TestUnplug(t *testing.T) {
-	onMachines(t, func(t *testing.T, k *cmtest.Kernel) {
+	onMachines(t, roce, func(t *testing.T, k *cmtest.Kernel) {
 		ln, client, server := pair(t, k)
 		devs, err := k.Devices()
 		if err != nil {
@@ -170,7 +170,7 @@ func TestUnplug(t *testing.T) {
 
 // TestOnCommand fails single commands of the connection manager and of a device.
 func TestOnCommand(t *testing.T) {
-	onMachines(t, func(t *testing.T, k *cmtest.Kernel) {
+	onMachines(t, roce, func(t *testing.T, k *cmtest.Kernel) {
 		var mu sync.Mutex
 		seen := map[string]bool{}
 		k.OnCommand(func(c cmtest.Command) error {
@@ -210,7 +210,7 @@ func TestOnCommand(t *testing.T) {
 
 // TestLeft checks the list of open objects.
 func TestLeft(t *testing.T) {
-	onMachines(t, func(t *testing.T, k *cmtest.Kernel) {
+	onMachines(t, roce, func(t *testing.T, k *cmtest.Kernel) {
 		ln, client, server := pair(t, k)
 		left := strings.Join(k.Left(), "\n")
 		for _, want := range []string{"rdma_cm file", "listening, 10.0.0.1:7471", "established, 10.0.0.2:32768 to 10.0.0.1:7471", "opened 1 times"} {
@@ -226,7 +226,7 @@ func TestLeft(t *testing.T) {
 
 // TestListenOverIPv4Only listens on all addresses of a host with a device that refuses IPv6.
 func TestListenOverIPv4Only(t *testing.T) {
-	onMachines(t, func(t *testing.T, k *cmtest.Kernel) {
+	onMachines(t, roce, func(t *testing.T, k *cmtest.Kernel) {
 		for _, tc := range []struct {
 			network, address string
 			want             string // "" for an error

@@ -16,7 +16,7 @@ func (id *id) ahAttr() abi.UverbsAHAttr {
 
 // initQPAttr implements INIT_QP_ATTR. Before CONNECT it returns attributes only for INIT,
 // without access rights for the peer. For datagrams it always returns attributes only for
-// INIT.
+// INIT. On iWARP it returns almost nothing, because the kernel moves the QP.
 func (k *Kernel) initQPAttr(id *id, c *abi.UcmInitQPAttr) error {
 	const (
 		mtu1024 = 3
@@ -31,6 +31,10 @@ func (k *Kernel) initQPAttr(id *id, c *abi.UcmInitQPAttr) error {
 	switch {
 	case id.dev == nil || state > verbs.QPErr:
 		return syscall.EINVAL
+	case k.iwarp(id) != nil:
+		if state == verbs.QPInit || state == verbs.QPRTR {
+			mask |= verbs.QPAttrAccess
+		}
 	case state == verbs.QPInit && id.datagram():
 		mask |= verbs.QPAttrPKeyIndex | verbs.QPAttrPort | verbs.QPAttrQKey
 		r.QKey = datagramQKey

@@ -78,7 +78,7 @@ func stacks() string {
 // TestExpectNothing checks that restNow and Left count the objects of an open connection, and
 // that expectNothing finds none after it is closed.
 func TestExpectNothing(t *testing.T) {
-	onMachines(t, func(t *testing.T, k *cmtest.Kernel) {
+	onMachines(t, drivers, func(t *testing.T, k *cmtest.Kernel) {
 		before := restNow()
 		ln, client, server := pair(t, k)
 		now := restNow()
