@@ -16,6 +16,8 @@ const (
 	ctrlCQE        = 2 << 2 // complete with a CQE
 	ctrlSmallFence = 1 << 5 // start after local invalidations
 	ctrlFence      = 4 << 5 // start after reads and atomics
+
+	ctrlFlagsAt = 11 // offset of the byte with these bits
 )
 
 // inlineSegment marks the length of an inline segment.

@@ -6,6 +6,7 @@ import (
 	"unsafe"
 
 	"purerdma/abi"
+	"purerdma/provider/internal/spin"
 )
 
 // A device that compresses writes one CQE, the title, for several completions that have most fields
@@ -62,6 +63,12 @@ func (c *CQ) skip(ci uint32, e unsafe.Pointer) uint32 {
 		*(*uint8)(unsafe.Add(c.entry(i), cqeOpOwn)) = cqeInvalid << 4
 	}
 	return count
+}
+
+// skipEntry moves the consumer index on behind the oldest entry, which is e and invalid.
+func (c *CQ) skipEntry(e unsafe.Pointer) {
+	spin.StoreRelease(&c.ci, c.ci+c.skip(c.ci, e))
+	c.publish()
 }
 
 // unpack decompresses entry ci if it is a title, and returns again then. It returns took

@@ -37,7 +37,7 @@ type CQ struct {
 	srq      *SRQ              // of XRC, whose completion was the last
 	bell     *uint32           // doorbell record of the consumer index
 	err      error             // why nothing can be polled any more
-	pending  atomic.Bool       // added or failed may not be empty.
+	pending  atomic.Bool       // takePending is to take the completions.
 	counts   provider.CQCounts // of the polled completions
 	region   *mem.Region       // of ring. nil after Close
 	left     []*mem.Region     // rings before Resize that the device may still write to
@@ -45,6 +45,7 @@ type CQ struct {
 	ethernet bool              // the device's ports are Ethernet
 	recorded *recordedCQ       // nil if the completions are not recorded
 	added    []addition        // added by the provider. Polls return these first.
+	given    *addition         // the newest addition that a poll has returned. For PollExtended
 
 	ctx         *Context
 	handle      uint32
@@ -155,7 +156,7 @@ func (c *CQ) ours(i, last uint32) bool {
 // telling the device. It returns how many of wcs are filled.
 func (c *CQ) take(wcs []provider.WC, n int) int {
 	if c.pending.Load() {
-		n = c.takePending(wcs, n)
+		return c.takePending(wcs, n)
 	}
 	for n < len(wcs) {
 		e := c.entry(c.ci)
@@ -178,8 +179,10 @@ func (c *CQ) take(wcs []provider.WC, n int) int {
 				n += c.receives(wcs[n:])
 			}
 		case skipped:
-			spin.StoreRelease(&c.ci, c.ci+c.skip(c.ci, e))
-			c.publish()
+			c.skipEntry(e)
+			if c.pending.Load() {
+				return c.takePending(wcs, n)
+			}
 		case failed:
 			return n
 		}

@@ -36,6 +36,7 @@ func (c *CQ) fail(e unsafe.Pointer, reason string) outcome {
 		return failed
 	}
 	c.skipped.Add(1)
+	c.pending.Store(true)
 	c.ctx.logSkipped(err, c.qp)
 	if c.qp != nil {
 		c.qp.fail()
@@ -54,7 +55,7 @@ func (c *CQ) impossible(e unsafe.Pointer, reason string) *CQEError {
 }
 
 // Skipped returns the number of invalid entries that the CQ has skipped. A working device writes
-// none.
+// none. After the first one, polls look for requests whose completions were lost, and take longer.
 func (c *CQ) Skipped() uint64 { return c.skipped.Load() }
 
 // logSkipped logs an invalid entry, and the QP that it names, if any. It writes one record in

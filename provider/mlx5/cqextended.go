@@ -42,16 +42,17 @@ func (w *Completion) fill(e unsafe.Pointer) {
 func (c *CQ) PollExtended(cs []Completion) (int, error) {
 	c.acquire()
 	n := 0
-	if c.pending.Load() {
-		c.completeFailed()
-	}
-	for n < len(cs) && len(c.added) > 0 {
-		cs[n] = c.nextAdded()
-		n++
-	}
 	// One at a time, because publish returns the entry to the device.
-	for n < len(cs) && c.take(unsafe.Slice(&cs[n].WC, 1), 0) == 1 {
-		cs[n].fill(c.entry(c.ci - 1))
+	for n < len(cs) {
+		c.given = nil
+		if c.take(unsafe.Slice(&cs[n].WC, 1), 0) == 0 {
+			break
+		}
+		if c.given != nil {
+			cs[n] = c.given.Completion
+		} else {
+			cs[n].fill(c.entry(c.ci - 1))
+		}
 		n++
 	}
 	if n == 0 {

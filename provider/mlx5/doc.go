@@ -17,7 +17,9 @@
 // CQE itself. Then the poll copies it to the memory region, which must belong to this context.
 // Compressed CQEs are expanded when they are found. The contents of a CQE are not trusted. An
 // invalid CQE is counted, logged and skipped, and the QP that it names moves to the error state
-// ([Driver.Strict] stops the CQ instead).
+// ([Driver.Strict] stops the CQ instead). It may take the place of a request's only
+// completion. From then on, a later completion of the same send queue does not retire that request
+// silently. The request completes with an error, and its QP moves to the error state.
 //
 // The layouts follow NVIDIA's "Adapters Programmer's Reference Manual" (PRM) and are equal to
 // libmlx5's, byte for byte.

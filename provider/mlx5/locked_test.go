@@ -36,6 +36,7 @@ var offPath = map[string]string{
 	"(*SRQ).repost":            "the same",
 	"(*CQ).fail":               "a completion that makes no sense",
 	"(*CQ).completeFailed":     "the requests of a QP that such a completion named",
+	"(*CQ).addLost":            "the requests whose completions are lost",
 	"(*CQ).lockToCopy":         "the lock of an Unlocked CQ: others close the memory of data that a completion brings",
 }
 

@@ -144,7 +144,7 @@ func (c *CQ) completeFailed() {
 		}
 	}
 	c.failed = slices.DeleteFunc(c.failed, func(f failedQP) bool { return !f.q.sq.unlocked })
-	c.pending.Store(len(c.failed) > 0 || len(c.added) > 0)
+	c.pending.Store(len(c.failed) > 0 || len(c.added) > 0 || c.skipped.Load() > 0)
 }
 
 // addition is a completion that the provider has added to a CQ.
@@ -160,6 +160,7 @@ func (c *CQ) takeOut(q *QP) {
 			return true
 		}
 		var w Completion
+		c.addLost(e, lastWord(e))
 		if c.other(i, e, lastWord(e), &w.WC) == took {
 			w.fill(e)
 			c.added = append(c.added, addition{w, q.srq != nil && isReceive(e)})
@@ -178,27 +179,14 @@ func (c *CQ) addFlushed(q *QP, ids []uint64, st provider.WCStatus) {
 	}
 }
 
-// takePending moves completions that the provider has added to wcs[n] on, and returns how many of wcs
-// are filled.
-//
-//go:noinline
-func (c *CQ) takePending(wcs []provider.WC, n int) int {
-	c.completeFailed()
-	for n < len(wcs) && len(c.added) > 0 {
-		wcs[n] = c.nextAdded().WC
-		n++
-	}
-	return n
-}
-
-// nextAdded removes the oldest completion of c.added, which is not empty.
-func (c *CQ) nextAdded() Completion {
-	w := c.added[0].Completion
-	c.count(&w.WC)
+// takeAdded returns the oldest completion of c.added, which is not empty.
+func (c *CQ) takeAdded() provider.WC {
+	c.given = &c.added[0]
+	c.count(&c.given.WC)
 	if c.added = c.added[1:]; len(c.added) == 0 {
 		c.added = nil
 	}
-	return w
+	return c.given.WC
 }
 
 // flush removes all outstanding requests and returns their IDs, oldest first. The caller holds the

@@ -176,6 +176,17 @@ func (r *skipRig) ended(q *QP) {
 	}
 }
 
+// waitEnded waits until no goroutine ends the QP.
+func (r *skipRig) waitEnded(q *QP) {
+	r.t.Helper()
+	for q.failure.Load() == qpFailing {
+		runtime.Gosched()
+	}
+	if _, err := q.Query(); err != nil { // waits until polls complete its requests
+		r.t.Fatalf("QP.Query: %v", err)
+	}
+}
+
 // reset resets a failed QP, which then works as a new one.
 func (r *skipRig) reset(q *QP) {
 	r.t.Helper()
