@@ -169,8 +169,9 @@ type QPConfig struct {
 	// XRCD is the domain of a QP of type XRCRecv, which has neither PD nor CQs.
 	XRCD XRCD
 	// Unlocked promises that only one goroutine posts to the QP, as to a QP of a thread domain
-	// (ibv_alloc_td(3)). Posts then need no lock. Modify and Close must not run during a post. A
-	// driver may ignore it.
+	// (ibv_alloc_td(3)). Posts then need no lock. Modify and Close must not run during a post. If
+	// a device fault fails the QP during a post, its requests complete at the next poll. CQConfig.Wake
+	// is not called for them. A driver may ignore it.
 	Unlocked bool
 	// NoScatterToCQE makes the device always write data to memory, never into the completion
 	// (MLX5DV_QP_CREATE_DISABLE_SCATTER_TO_CQE of mlx5dv_create_qp(3)). Drivers whose devices never

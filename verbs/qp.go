@@ -47,6 +47,8 @@ type QPConfig struct {
 	NoScatterToCQE bool
 	// Unlocked promises that only one goroutine at a time posts sends to the QP. Drivers that
 	// support it then take no lock (ibv_alloc_td(3)). Modify and Close must not run during a post.
+	// If a device fault fails the QP during a post, its requests complete at the next poll of the CQ.
+	// They do not wake a goroutine that already waits for completions.
 	Unlocked bool
 	// Spin is CQConfig.Spin of the CQs that are made for the QP.
 	Spin time.Duration

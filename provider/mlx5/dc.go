@@ -79,7 +79,7 @@ func (q *QP) PostDC(wrs []DCWR) (int, error) {
 	if !s.unlocked {
 		s.lock.Lock()
 	}
-	if !s.ready || s.file.Closed() || s.transport != transportDC {
+	if !s.ready.Load() || s.file.Closed() || s.transport != transportDC {
 		dc := s.transport == transportDC
 		s.unlock()
 		if !dc {

@@ -98,13 +98,25 @@ func (q *QP) setState(s provider.QPState) {
 // the device does not get them before RTR.
 func (q *QP) admit(send, recv bool) {
 	q.lockBoth()
-	s := &q.sq
-	s.ready = send && s.ops != nil
-	s.setFastPath()
-	q.recvReady = recv && q.cap.RecvWR > 0
-	if r := &q.rq; r.mute && q.State() >= provider.QPRTR && q.recvReady {
+	q.allow(send, recv)
+	q.sq.setFastPath()
+	if r := &q.rq; r.mute && q.State() >= provider.QPRTR && q.recvReady.Load() {
 		r.mute = false
 		r.publish()
 	}
 	q.unlockBoth()
+}
+
+// allow is the part of admit that a goroutine may execute while another one posts without locks. The
+// caller holds q.commands. Posts test these atomic fields anyway.
+func (q *QP) allow(send, recv bool) {
+	s := &q.sq
+	send = send && s.ops != nil
+	reg := s.reg
+	if !send || s.slow {
+		reg = nil
+	}
+	s.fast.reg.Store(reg)
+	s.ready.Store(send)
+	q.recvReady.Store(recv && q.cap.RecvWR > 0)
 }

@@ -35,8 +35,8 @@ type QP struct {
 	handle    uint32
 	cap       provider.QPCap
 	dct       bool
-	recvReady bool // the QP's state allows receives. Guarded by rq.lock
-	indexed   bool // index counts
+	recvReady atomic.Bool // the QP's state lets receives be posted. See QP.allow
+	indexed   bool        // index counts
 	// scatterPDs holds the PDs that have counted the QP as one with data in completions.
 	scatterPDs []*pd
 	db         *doorbell
@@ -75,7 +75,7 @@ func (q *QP) PostRecv(wrs []provider.RecvWR) (int, error) {
 	}
 	var n int
 	var err error
-	if !q.recvReady || q.file.Closed() {
+	if !q.recvReady.Load() || q.file.Closed() {
 		err = q.recvNotReady()
 	} else {
 		n, err = r.post(wrs)

@@ -77,14 +77,15 @@ func (q *QP) endLocked() error {
 		return nil
 	}
 	q.state.Store(uint32(provider.QPErr)) // which refused posts report
-	if !q.sq.unlocked {
-		q.admit(false, false)
+	send, recv := q.sq.ready.Load(), q.recvReady.Load()
+	admit := q.admit
+	if q.sq.unlocked {
+		admit = q.allow // another goroutine may be posting
 	}
+	admit(false, false)
 	if err := q.modify(&provider.QPAttr{State: provider.QPReset}, provider.QPAttrState); err != nil {
 		q.state.Store(uint32(was))
-		if !q.sq.unlocked {
-			q.setState(was)
-		}
+		admit(send, recv)
 		return err
 	}
 	q.failure.Store(qpFailed)
@@ -120,8 +121,8 @@ func (c *CQ) end(q *QP) {
 	}
 }
 
-// completeFailed adds completions for the outstanding requests of failed QPs. A QP with Unlocked
-// still takes requests, because its posts look at nothing that another goroutine changes. The device
+// completeFailed adds completions for the outstanding requests of failed QPs. A post to a QP with
+// Unlocked takes no lock, so a post that runs while the QP fails may still add requests. The device
 // ignores these requests, and the next poll completes them.
 func (c *CQ) completeFailed() {
 	c.failedMu.Lock()

@@ -189,8 +189,8 @@ func TestRecorderOff(t *testing.T) {
 		recorded bool
 	}{{"off", off, offCQ, offDev, false}, {"on", on, r.cq, r.dev, true}} {
 		s := &tc.q.sq
-		if s.slow != tc.recorded || (s.fast.reg == nil) != tc.recorded || (s.recorded != nil) != tc.recorded || (tc.q.rq.recorded != nil) != tc.recorded {
-			t.Errorf("%s: slow = %v, short path of BatchPost = %v, want %v, %v", tc.name, s.slow, s.fast.reg != nil, tc.recorded, !tc.recorded)
+		if s.slow != tc.recorded || (s.fast.reg.Load() == nil) != tc.recorded || (s.recorded != nil) != tc.recorded || (tc.q.rq.recorded != nil) != tc.recorded {
+			t.Errorf("%s: slow = %v, short path of BatchPost = %v, want %v, %v", tc.name, s.slow, s.fast.reg.Load() != nil, tc.recorded, !tc.recorded)
 		}
 		r.cq, r.dev = tc.cq, tc.dev
 		send := []provider.SendWR{{Opcode: provider.OpSend, InlineData: make([]byte, 8), Flags: provider.SendSignaled}}

@@ -21,13 +21,13 @@ import (
 // guards everything but tail.
 type sendQueue struct {
 	lock      spin.Lock
-	unlocked  bool   // one goroutine posts, and the lock is not taken.
-	ready     bool   // the QP's state lets requests be posted
-	slow      bool   // publishSlow rings
-	cur       uint32 // the block that the next WQE begins with
-	mask      uint32 // blocks - 1
-	head      uint32 // counts the posted requests. Pollers also load it
-	maxPost   uint32 // requests that fit
+	ready     atomic.Bool // the QP's state lets requests be posted. See QP.allow
+	unlocked  bool        // one goroutine posts, and the lock is not taken.
+	slow      bool        // publishSlow rings
+	cur       uint32      // the block that the next WQE begins with
+	mask      uint32      // blocks - 1
+	head      uint32      // counts the posted requests. Pollers also load it
+	maxPost   uint32      // requests that fit
 	maxSGE    uint32
 	maxInline uint32 // bytes
 	fence     uint32 // what a UMR demands of the next request's control segment
@@ -56,11 +56,11 @@ type block [wqebb / 8]uint64
 // fastPath holds the conditions and the data of the short path of a Builder's methods and
 // BatchPost.
 type fastPath struct {
-	sge    uint32    // bytes of the longest element. 0 disables the short path.
-	inline uint32    // bytes of the most inline data. 0 disables it
-	reg    *register // nil disables the short path of BatchPost
-	send   uint64    // the first 8 bytes of the control segment of a SEND, without index and size
-	write  uint64    // the same of an RDMA WRITE
+	sge    uint32                   // bytes of the longest element. 0 disables the short path.
+	inline uint32                   // bytes of the most inline data. 0 disables it
+	reg    atomic.Pointer[register] // nil disables the short path of BatchPost. See QP.allow
+	send   uint64                   // the first 8 bytes of the control segment of a SEND, without index and size
+	write  uint64                   // the same of an RDMA WRITE
 }
 
 // packetLimits holds the limits of a raw packet QP.
@@ -100,17 +100,11 @@ func (s *sendQueue) setNum(num uint32) {
 	s.fast.send, s.fast.write = opcodeSend<<32|uint64(s.num), opcodeWrite<<32|uint64(s.num)
 }
 
-// setFastPath sets which requests a Builder's methods build, and whether BatchPost rings.
+// setFastPath sets which requests a Builder's methods build.
 func (s *sendQueue) setFastPath() {
 	k := &s.fast
-	k.sge, k.inline, k.reg = 0, 0, nil
-	if !s.ready {
-		return
-	}
-	if !s.slow {
-		k.reg = s.reg
-	}
-	if s.transport == transportConnected && s.fence == 0 {
+	k.sge, k.inline = 0, 0
+	if s.ready.Load() && s.transport == transportConnected && s.fence == 0 {
 		k.inline = s.maxInline
 		if s.maxSGE > 0 {
 			k.sge = maxSGELength
@@ -163,7 +157,7 @@ func (q *QP) PostSend(wrs []provider.SendWR) (int, error) {
 	if !s.unlocked {
 		s.lock.Lock()
 	}
-	if !s.ready || s.file.Closed() {
+	if !s.ready.Load() || s.file.Closed() {
 		s.unlock()
 		return 0, q.notReady(len(wrs))
 	}
@@ -346,7 +340,7 @@ func (q *QP) batchFull() error {
 func (q *QP) BatchPost() error {
 	s := &q.sq
 	b := &s.batch
-	r := s.fast.reg
+	r := s.fast.reg.Load()
 	n := b.head - s.head
 	if n == 0 || r == nil {
 		return q.batchPostSlow(n)
@@ -378,7 +372,7 @@ func wqeSize(wqe unsafe.Pointer) uint32 { return uint32(*(*uint8)(unsafe.Add(wqe
 func (q *QP) batchPostSlow(n uint32) error {
 	s := &q.sq
 	b := &s.batch
-	if !s.ready || s.file.Closed() {
+	if !s.ready.Load() || s.file.Closed() {
 		q.BatchDiscard()
 		return q.notReady(int(n))
 	}

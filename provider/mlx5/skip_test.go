@@ -374,7 +374,8 @@ func TestFailedCommandLog(t *testing.T) {
 
 // TestFailedUnlocked has an invalid entry name a QP that one goroutine uses. It takes the place of
 // the only completion of a send. The next poll completes the send and a receive, which the device
-// does not flush. A QP with Unlocked goes on to take requests, as in the error state.
+// does not flush. Posts fail as with locks. A post that runs at the same time may still add requests,
+// which the following poll completes.
 func TestFailedUnlocked(t *testing.T) {
 	for _, unlocked := range []struct{ cq, qp bool }{{true, false}, {false, true}, {true, true}} {
 		r := &skipRig{woken: make(chan struct{}, 16)}
@@ -398,11 +399,14 @@ func TestFailedUnlocked(t *testing.T) {
 				t.Errorf("unlocked %+v: state %v by Query (%v), %v by State, want ERR", unlocked, attr.State, err, q.State())
 			}
 			check("of the failed QP", []uint64{1, 3}, []provider.WCStatus{provider.WCFatalErr, provider.WCFatalErr})
+			refused(t, q)
 			if unlocked.qp {
+				q.allow(true, true) // the posts have seen this before the QP failed
 				r.send(q, 7, 8)
 				if n, err := q.PostRecv([]provider.RecvWR{{ID: 9}}); n != 1 || err != nil {
 					t.Fatalf("QP.PostRecv = %d, %v, want 1, nil", n, err)
 				}
+				q.allow(false, false)
 				flushed := provider.WCWRFlushErr
 				check("of later requests", []uint64{7, 8, 9}, []provider.WCStatus{flushed, flushed, flushed})
 			}
@@ -420,6 +424,54 @@ func TestFailedUnlocked(t *testing.T) {
 	}
 }
 
+// refused checks that a QP in the error state takes no requests.
+func refused(t *testing.T, q *QP) {
+	t.Helper()
+	var state *provider.QPStateError
+	if n, err := q.PostSend([]provider.SendWR{{Opcode: provider.OpSend}}); n != 0 || !errors.As(err, &state) || state.State != provider.QPErr {
+		t.Errorf("QP.PostSend = %d, %v, want 0, a StateError of ERR", n, err)
+	}
+	if n, err := q.PostRecv([]provider.RecvWR{{}}); n != 0 || !errors.As(err, &state) || state.State != provider.QPErr {
+		t.Errorf("QP.PostRecv = %d, %v, want 0, a StateError of ERR", n, err)
+	}
+	q.BatchBegin()
+	if err := q.BatchSendInline(99, []byte("x"), 0); err != nil {
+		t.Errorf("QP.BatchSendInline: %v", err)
+	}
+	if err := q.BatchPost(); !errors.As(err, &state) || state.State != provider.QPErr {
+		t.Errorf("QP.BatchPost = %v, want a StateError of ERR", err)
+	}
+	if n := q.sq.head - q.sq.tail; n != 0 {
+		t.Errorf("%d requests outstanding, want 0", n)
+	}
+}
+
+// TestFailedUnlockedCommand has the kernel refuse the command that resets a failing QP with
+// Unlocked. The QP takes requests again.
+func TestFailedUnlockedCommand(t *testing.T) {
+	r := newCQRig(t, provider.CQConfig{})
+	q, _ := r.madeQP(provider.QPConfig{Unlocked: true})
+	during := make(chan error)
+	r.before = func(*uverbs.Request) error {
+		_, err := q.PostSend([]provider.SendWR{{Opcode: provider.OpSend}})
+		during <- err
+		return syscall.ENOMEM
+	}
+	r.put(q.recvCQE(7))
+	r.poll()
+	if err, state := <-during, (*provider.QPStateError)(nil); !errors.As(err, &state) {
+		t.Errorf("QP.PostSend during the command: %v, want a StateError", err)
+	}
+	q.commands.Lock() // the goroutine is done
+	r.before = nil
+	q.commands.Unlock()
+	r.send(q, 1)
+	r.put(q.sendCQE(0, opcodeSend))
+	if wc := r.one(); wc.ID != 1 || wc.Status != provider.WCSuccess {
+		t.Errorf("cqRig.one() = %+v, want request 1 with success", wc)
+	}
+}
+
 // TestFailedUnlockedPolls has one goroutine post and poll while another one fails its QP. Each
 // request completes once.
 func TestFailedUnlockedPolls(t *testing.T) {
@@ -429,18 +481,16 @@ func TestFailedUnlockedPolls(t *testing.T) {
 		completed := map[uint64]int{}
 		wcs := make([]provider.WC, 3)
 		posted := uint64(0)
-		for posted < 100 || q.failure.Load() != qpFailed || len(completed) < int(posted) {
+		for q.failure.Load() != qpFailed || len(completed) < int(posted) {
 			sound := q.failure.Load() == qpSound
-			if posted < 100 || q.failure.Load() != qpFailed {
-				if n, _ := q.PostSend([]provider.SendWR{{ID: posted, Opcode: provider.OpSend}}); n == 1 {
-					switch {
-					case posted == 20:
-						r.put(&mlx5test.CQE{Opcode: 7, UserIndex: q.index, QPN: q.num})
-					case sound:
-						r.put(q.sendCQE(uint16(posted), opcodeSend))
-					}
-					posted++
+			if n := postOne(q, posted); n > 0 {
+				switch {
+				case posted == 20:
+					r.put(&mlx5test.CQE{Opcode: 7, UserIndex: q.index, QPN: q.num})
+				case sound:
+					r.put(q.sendCQE(uint16(posted), opcodeSend))
 				}
+				posted++
 			}
 			n, err := r.cq.Poll(wcs)
 			if err != nil {
@@ -461,6 +511,25 @@ func TestFailedUnlockedPolls(t *testing.T) {
 		}
 		r.connect(q)
 	}
+}
+
+// postOne posts a request with an ID, in a batch if the ID is even, and returns the number of posted
+// requests.
+func postOne(q *QP, id uint64) int {
+	wr := provider.SendWR{ID: id, Opcode: provider.OpSend, Flags: provider.SendSignaled}
+	if id%2 == 1 {
+		n, _ := q.PostSend([]provider.SendWR{wr})
+		return n
+	}
+	q.BatchBegin()
+	if q.BatchAdd(&wr) != nil {
+		q.BatchDiscard()
+		return 0
+	}
+	if q.BatchPost() != nil {
+		return 0
+	}
+	return 1
 }
 
 // TestFailedTwoCQs has the CQ of a QP's receives get an invalid entry. The requests complete on
