@@ -207,3 +207,26 @@ func TestSoftListStaysSmall(t *testing.T) {
 		}
 	}
 }
+
+// TestFlushBehindLostRequests loses two requests of each queue, as the kernel does in queues
+// without an empty slot. All other requests must complete.
+func TestFlushBehindLostRequests(t *testing.T) {
+	r := newRig(t, 7)
+	r.qp.SetState(provider.QPRTS)
+	for id := range uint64(7) {
+		r.send(provider.SendWR{ID: id, Opcode: provider.OpWrite})
+		r.recv(provider.RecvWR{ID: 10 + id})
+	}
+	for _, slot := range []uint32{1, 4} {
+		r.qp.sq.slots.StoreWord(slot, 0)
+		r.qp.rq.slots.StoreWord(slot, 0)
+	}
+	r.state(provider.QPErr)
+	var got []uint64
+	for _, wc := range r.poll(99) {
+		got = append(got, wc.ID)
+	}
+	if want := []uint64{0, 2, 3, 5, 6, 10, 12, 13, 15, 16}; !slices.Equal(got, want) {
+		t.Errorf("completed requests = %v, want %v", got, want)
+	}
+}

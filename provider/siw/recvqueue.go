@@ -4,6 +4,7 @@ package siw
 
 import (
 	"fmt"
+	"iter"
 	"sync"
 	"syscall"
 
@@ -128,30 +129,29 @@ func (rq *recvQueue) sweep(qp uint32) bool {
 	if rq.mapping.Bytes() == nil {
 		return false
 	}
-	first := oldest(&rq.slots, rq.put)
-	if first == rq.put {
-		return false
-	}
 	var wcs []provider.WC
-	for ; first != rq.put; first++ {
-		wcs = append(wcs, flushedRecv(qp, ring.InSlot[abi.SiwRQE](&rq.slots, first).ID))
-		rq.slots.StoreWord(first, 0)
+	for slot := range left(&rq.slots, rq.put) {
+		wcs = append(wcs, flushedRecv(qp, ring.InSlot[abi.SiwRQE](&rq.slots, slot).ID))
+		rq.slots.StoreWord(slot, 0)
+	}
+	if len(wcs) == 0 {
+		return false
 	}
 	_ = rq.cq.flush(wcs, true) // cannot fail
 	return true
 }
 
-// oldest returns the first of the slots before put that the kernel has not taken.
-// It takes them in order.
-func oldest(s *ring.Slots, put uint32) uint32 {
-	first := put
-	for range s.Len() {
-		if !wqeValid(s.LoadWord(first - 1)) {
-			break
+// left returns the slots before put that belong to the kernel, oldest first, with their words. They
+// need not be contiguous, because the kernel can lose several requests of a queue that has no empty
+// slot (spareSlots), and it stops at the first of them.
+func left(s *ring.Slots, put uint32) iter.Seq2[uint32, uint32] {
+	return func(yield func(slot, word uint32) bool) {
+		for slot := put - uint32(s.Len()); slot != put; slot++ {
+			if word := s.LoadWord(slot); wqeValid(word) && !yield(slot, word) {
+				return
+			}
 		}
-		first--
 	}
-	return first
 }
 
 // putSGEs stores the elements that are not empty and returns their number. siw of Linux 6.1

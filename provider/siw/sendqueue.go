@@ -319,14 +319,13 @@ func (sq *sendQueue) flushedSend(qp, slot, word uint32) provider.WC {
 // sweep completes, as flushed, the requests that the kernel has left in the queue and will not
 // process. The caller holds the lock.
 func (sq *sendQueue) sweep(qp uint32) bool {
-	first := oldest(&sq.slots, sq.published)
-	if first == sq.published {
-		return false
-	}
 	var wcs []provider.WC
-	for ; first != sq.published; first++ {
-		wcs = append(wcs, sq.flushedSend(qp, first, sq.slots.LoadWord(first)))
-		sq.slots.StoreWord(first, 0)
+	for slot, word := range left(&sq.slots, sq.published) {
+		wcs = append(wcs, sq.flushedSend(qp, slot, word))
+		sq.slots.StoreWord(slot, 0)
+	}
+	if len(wcs) == 0 {
+		return false
 	}
 	_ = sq.cq.flush(wcs, true) // cannot fail
 	return true
