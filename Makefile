@@ -333,7 +333,7 @@ RACE_VM_ROW    = $(call VM,$(OLDEST),rxe) -name 'Linux $(OLDEST), rxe: race dete
 race-host: bin/run compiler ## run the tests that need no RDMA with the race detector (needs a C compiler)
 	@$(RUN) -- $(RACE_HOST_ROW)
 
-faults: $(RDMAVM) bin/faults ## provoke the driver faults that kernels do not survive, each in a virtual machine of its own, on each kernel of KERNELS
+faults: $(RDMAVM) bin/faults ## provoke driver faults that kernels do not survive or that need many attempts, each in a virtual machine of its own, on each kernel of KERNELS
 	bin/faults -rdmavm $(RDMAVM) -kernels '$(KERNELS)'
 
 race: $(TOOLS) compiler race-programs ## run all tests with the race detector (needs a C compiler)
