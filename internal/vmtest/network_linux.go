@@ -40,6 +40,14 @@ func (h Host) Delay(t testing.TB, d time.Duration) (undo func()) {
 	return h.netem(t, delayed(d))
 }
 
+// Refuse makes the host's interface take one packet and refuse all others, as a network device with a full queue
+// does. The sender of a refused packet gets an error, and not the sender of a lost one. The returned function, or the
+// end of the test, undoes it.
+func (h Host) Refuse(t testing.TB) (undo func()) {
+	t.Helper()
+	return h.netem(t, netlink.NetemQdiscAttrs{Latency: uint32((10 * time.Second).Microseconds()), Limit: 1})
+}
+
 // TryDelay is Delay for programs.
 func (h Host) TryDelay(d time.Duration) (undo func(), err error) { return h.tryNetem(delayed(d)) }
 
