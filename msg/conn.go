@@ -144,6 +144,11 @@ func (c *Conn) Err() error {
 	return c.opError(opConnection, c.err)
 }
 
+// History returns the last events of the connection, with the frames as requests and messages. See
+// cm.Conn.History. The errors of a broken connection wrap a *cm.BrokenError, which has the History at the time of
+// the failure. History remains available after Close.
+func (c *Conn) History() inflight.History { return c.conn.History() }
+
 // opError returns the error of an operation, with the addresses of the connection.
 func (c *Conn) opError(op string, err error) error {
 	if oe, ok := errors.AsType[*cm.OpError](err); ok {

@@ -126,10 +126,13 @@ func (c *Conn) Fail(err error) {
 	c.fail(err)
 }
 
+// QP returns the QP of the connection.
+func (c *Conn) QP() *verbs.QP { return c.conn.QP() }
+
 // BreakQP moves the QP of the connection to the error state.
 func (c *Conn) BreakQP(t testing.TB) {
 	t.Helper()
-	if err := c.conn.QP().Modify(&verbs.QPAttr{State: verbs.QPErr}, verbs.QPAttrState); err != nil {
+	if err := c.QP().Modify(&verbs.QPAttr{State: verbs.QPErr}, verbs.QPAttrState); err != nil {
 		t.Fatalf("Modify() = %v", err)
 	}
 }

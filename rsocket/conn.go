@@ -7,6 +7,7 @@ import (
 	"syscall"
 	"time"
 
+	"purerdma/inflight"
 	"purerdma/internal/streamconn"
 )
 
@@ -43,6 +44,11 @@ type Conn struct {
 }
 
 var _ net.Conn = (*Conn)(nil)
+
+// History returns the last calls and events of the connection manager. See cm.Conn.History. It has no requests and
+// messages of the rsocket protocol. The errors of a broken connection wrap a *cm.BrokenError, which has the
+// History at the time of the failure. History remains available after Close.
+func (c *Conn) History() inflight.History { return c.l.conn.History() }
 
 // SetKeepAlive enables or disables the probes of an idle peer. The idle time before a probe is
 // Options.KeepAlive, or 15 seconds if that is negative. The error is nil, and a closed connection ignores

@@ -5,6 +5,7 @@ package stream
 import (
 	"net"
 
+	"purerdma/inflight"
 	"purerdma/internal/streamconn"
 	"purerdma/pool"
 )
@@ -44,6 +45,11 @@ var _ net.Conn = (*Conn)(nil)
 
 // RDMA returns true. TCPConn.RDMA returns false.
 func (c *Conn) RDMA() bool { return true }
+
+// History returns the last events of the connection that carries the stream, with the frames as requests and
+// messages. See cm.Conn.History. The errors of a broken connection wrap a *cm.BrokenError, which has the History
+// at the time of the failure. History remains available after Close.
+func (c *Conn) History() inflight.History { return c.l.conn.History() }
 
 // Pool returns the pool of the memory for WriteBuf. Connections may share it. Write also takes its memory
 // from this pool, so a Write can wait for memory that the program holds. See SharedConfig.SendBytes for the
