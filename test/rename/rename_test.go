@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -59,7 +60,8 @@ func TestModulePath(t *testing.T) {
 	}
 }
 
-// TestRenamedModule renames the module in a copy, twice, and runs the tests of the copy.
+// TestRenamedModule renames the module in a copy, twice, and runs the tests of the copy. It vets the modules below
+// the renamed one, and runs the tests of the modules outside of the directory test.
 func TestRenamedModule(t *testing.T) {
 	longtest.Need(t)
 	root := t.TempDir()
@@ -90,10 +92,55 @@ func TestRenamedModule(t *testing.T) {
 		t.Errorf("gofmt would change:\n%s", out)
 	}
 	run("go", "vet", "./...")
-	for _, module := range []string{"test/abi/btf", "test/nettest", "test/nettest/grpc", "test/nettest/database"} {
+	for _, module := range modules(t, root) {
+		if got, want := strings.TrimSpace(run("go", "-C", module, "list", "-m")), second+"/"+module; got != want {
+			t.Errorf("go -C %s list -m = %s, want %s", module, got, want)
+		}
+		mod, err := os.ReadFile(filepath.Join(root, module, "go.mod"))
+		if err != nil {
+			t.Fatalf("os.ReadFile: %v", err)
+		}
+		if !strings.Contains(string(mod), "replace "+second+" => ") {
+			continue // uses no package of the renamed module
+		}
 		run("go", "-C", module, "vet", "./...")
+		if !strings.HasPrefix(module, "test/") { // the others need servers and virtual machines
+			run("go", "-C", module, "test", "./...")
+		}
 	}
 	run("go", "test", "./...")
+}
+
+// TestModules checks that TestRenamedModule finds a module that programs import, and one below another.
+func TestModules(t *testing.T) {
+	got := modules(t, filepath.Join("..", ".."))
+	for _, want := range []string{"prometheus", "test/nettest", "test/nettest/grpc"} {
+		if !slices.Contains(got, want) {
+			t.Errorf("modules(..) = %q, want also %s", got, want)
+		}
+	}
+}
+
+// modules returns the directories of the modules below root, relative to it. It leaves out the data of tests.
+func modules(t *testing.T, root string) (dirs []string) {
+	t.Helper()
+	err := filepath.WalkDir(root, func(file string, d fs.DirEntry, err error) error {
+		switch {
+		case err == nil && d.IsDir() && d.Name() == "testdata":
+			return filepath.SkipDir
+		case err != nil || d.Name() != "go.mod":
+			return err
+		}
+		dir, err := filepath.Rel(root, filepath.Dir(file))
+		if dir != "." {
+			dirs = append(dirs, filepath.ToSlash(dir))
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatalf("filepath.WalkDir: %v", err)
+	}
+	return dirs
 }
 
 // uses returns the files below root that contain one of the words, with the word. It leaves out
