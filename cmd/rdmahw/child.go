@@ -6,12 +6,14 @@ import (
 	"context"
 	"encoding/json"
 	"io"
+	"net/netip"
 	"os"
 	"sync/atomic"
 	"syscall"
 
 	"purerdma/cmd/internal/hwcheck"
 	"purerdma/cmd/internal/tool"
+	"purerdma/internal/hwreport"
 )
 
 // check runs one check in this process and prints its result as JSON.
@@ -27,7 +29,7 @@ func (p *program) check(ctx context.Context, o *options, args []string, u *tool.
 			t.SaveRecording()
 		}
 	})
-	t, err := p.target(o)
+	t, err := p.completeTarget(o)
 	if err != nil {
 		u.Fail(err)
 		return statusUsage
@@ -37,16 +39,22 @@ func (p *program) check(ctx context.Context, o *options, args []string, u *tool.
 	return printJSON(u, c.Run(ctx, t))
 }
 
-// machine prints the description of the machine as JSON. It runs in a process of its own, because the files of a
-// broken driver may block.
+// chosen is the output of the command machine. The device is Machine.Device.
+type chosen struct {
+	Machine hwreport.Machine `json:"machine"`
+	Addr    netip.Addr       `json:"addr"` // zero if the port's network interface has none
+}
+
+// machine chooses the device and the address, and prints them with the description of the machine as JSON. It runs in a
+// process of its own, because the open of a device and the files of a broken driver may block.
 func (p *program) machine(_ context.Context, o *options, _ []string, u *tool.UI) int {
 	endWithParent(func() {})
-	t, err := p.target(o)
+	t, err := p.completeTarget(o)
 	if err != nil {
 		u.Fail(err)
 		return statusUsage
 	}
-	return printJSON(u, hwcheck.Describe(t))
+	return printJSON(u, chosen{hwcheck.Describe(t), t.Addr})
 }
 
 func printJSON(u *tool.UI, v any) int {

@@ -25,7 +25,7 @@
 //
 // With -soak it also repeats other checks for that time, and looks for leaks.
 //
-// Each check runs in a process of its own, with a time limit. A process that exceeds it writes its stacks to the
+// Each check runs in a process of its own, with a time limit. The first process chooses the device and describes it. A process that exceeds it writes its stacks to the
 // report and ends, or is killed. The whole run ends after -minutes. The remaining checks are skipped. After a signal,
 // the report has the results so far.
 //
@@ -105,6 +105,8 @@ type program struct {
 	command func(args ...string) *exec.Cmd       // this program in a process of its own
 	tool    func(name string) (*exec.Cmd, error) // a program next to this one
 	limit   func(*hwcheck.Check) time.Duration
+	// machineLimit bounds the description of the machine.
+	machineLimit time.Duration
 }
 
 func newProgram() *program {
@@ -128,7 +130,8 @@ func newProgram() *program {
 			}
 			return exec.Command(path), nil
 		},
-		limit: func(c *hwcheck.Check) time.Duration { return c.Limit },
+		limit:        func(c *hwcheck.Check) time.Duration { return c.Limit },
+		machineLimit: 30 * time.Second,
 	}
 }
 
@@ -213,7 +216,8 @@ func (o *options) flags(command string, stderr io.Writer) *flag.FlagSet {
 	return fs
 }
 
-// target returns the target of the flags.
+// target returns the target of the flags, without a device and an address that the flags leave out. It uses no
+// device, so that the watchdog can call it.
 func (p *program) target(o *options) (*hwcheck.Target, error) {
 	t := &hwcheck.Target{Host: p.host, Device: o.device, Port: uint8(o.port), Destructive: o.destroy, Soak: o.soak}
 	if o.port < 1 || o.port > 255 {
@@ -230,6 +234,15 @@ func (p *program) target(o *options) (*hwcheck.Target, error) {
 		if _, _, err := net.SplitHostPort(o.peer); err != nil {
 			t.Peer = net.JoinHostPort(strings.Trim(o.peer, "[]"), defaultPort)
 		}
+	}
+	return t, nil
+}
+
+// completeTarget returns the target of the flags, and chooses the device and the address that the flags leave out.
+func (p *program) completeTarget(o *options) (*hwcheck.Target, error) {
+	t, err := p.target(o)
+	if err != nil {
+		return nil, err
 	}
 	if err := t.Complete(); err != nil {
 		return nil, err
@@ -251,7 +264,7 @@ func (p *program) list(_ context.Context, _ *options, _ []string, u *tool.UI) in
 
 // serve serves the far ends of checks.
 func (p *program) serve(ctx context.Context, o *options, _ []string, u *tool.UI) int {
-	t, err := p.target(o)
+	t, err := p.completeTarget(o)
 	if err != nil {
 		u.Fail(err)
 		return statusUsage

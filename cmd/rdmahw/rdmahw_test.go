@@ -16,6 +16,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -27,6 +28,7 @@ import (
 	"purerdma/provider/mlx5"
 	"purerdma/test/connectx"
 	"purerdma/test/connectx/inprocess"
+	"purerdma/uverbs"
 	"purerdma/verbs"
 )
 
@@ -43,17 +45,43 @@ func TestMain(m *testing.M) {
 		p := newProgram()
 		if _, ok := defects[kind]; ok {
 			p = onBroken(kind)
-		} else if kind == "model" {
-			p = onModel()
+		} else if build, ok := kinds[kind]; ok {
+			p = build()
 		}
 		os.Exit(p.run(context.Background(), os.Args[1:], os.Stdout, os.Stderr))
 	}
 }
 
+// kinds build the programs of children by their kinds.
+var kinds = map[string]func() *program{
+	"model":      onModel,
+	"two":        func() *program { return onDevices("two", "mlx5_0", "mlx5_1") },
+	"second":     func() *program { return onDevices("second", "mlx5_1") },
+	"stuck-open": func() *program { return onOpen(func() error { select {} }) },
+}
+
 // onModel returns a program whose host has a software ConnectX.
-func onModel() *program {
-	p := testProgram("model")
-	p.host = &verbs.Host{Drivers: []provider.Driver{mlx5.Driver{}}, Kernel: inprocess.New(inprocess.Config{}, "mlx5_0")}
+func onModel() *program { return onDevices("model", "mlx5_0") }
+
+// onDevices returns a program whose host has software ConnectX devices. Its children are of a kind.
+func onDevices(kind string, devices ...string) *program {
+	p := testProgram(kind)
+	p.host = &verbs.Host{Drivers: []provider.Driver{mlx5.Driver{}}, Kernel: inprocess.New(inprocess.Config{}, devices...)}
+	return p
+}
+
+// openKernel is a kernel with another Open, which fails with the error of open.
+type openKernel struct {
+	uverbs.Kernel
+	open func() error
+}
+
+func (k openKernel) Open(uverbs.DeviceInfo) (uverbs.Transport, error) { return nil, k.open() }
+
+// onOpen returns a program whose devices fail to open with the error of open. The opens of its children do not return.
+func onOpen(open func() error) *program {
+	p := testProgram("stuck-open")
+	p.host = &verbs.Host{Drivers: []provider.Driver{mlx5.Driver{}}, Kernel: openKernel{inprocess.New(inprocess.Config{}, "mlx5_0"), open}}
 	return p
 }
 
@@ -179,6 +207,43 @@ func TestWatchdog(t *testing.T) {
 	}
 	if log := files["log/atomics.txt"]; !strings.Contains(log, "SIGQUIT") || !strings.Contains(log, "TestMain") {
 		t.Errorf("run() wrote the log %q, want the stacks of the child", log)
+	}
+}
+
+// TestWatchdogOfOpen checks that a run without a device on its command line ends if the open of a device does not return. The
+// process of the watchdog opens no device.
+func TestWatchdogOfOpen(t *testing.T) {
+	p := onOpen(func() error {
+		t.Error("Open in the process of the watchdog, want it in a child")
+		return syscall.EIO
+	})
+	p.machineLimit = time.Second
+	var out, errs bytes.Buffer
+	file := filepath.Join(t.TempDir(), "report.tar.gz")
+	status := p.run(t.Context(), []string{"run", "-o", file, "-only", "fence"}, &out, &errs)
+	if text := errs.String(); status != statusNoReport || !strings.Contains(text, errTimeout.Error()) || !strings.Contains(text, "hwcheck.(*Target).active") {
+		t.Errorf("run() = %d, stderr %s, want %d, %q and the stacks of the child", status, text, statusNoReport, errTimeout)
+	}
+}
+
+// TestSameDevice checks that all checks use the device that was chosen at the beginning, although another device would be chosen
+// later.
+func TestSameDevice(t *testing.T) {
+	p := kinds["two"]()
+	whole := p.command
+	p.command = func(args ...string) *exec.Cmd {
+		cmd := whole(args...)
+		if args[0] == "machine" {
+			cmd.Env = append(cmd.Env, child+"=second")
+		}
+		return cmd
+	}
+	_, r, files := runReport(t, p, "-only", "vectors")
+	if r.Machine.Device != "mlx5_1" || r.Count(hwreport.Pass) != 1 {
+		t.Errorf("run() reports %s and %+v, want mlx5_1 and a passed check", r.Machine.Device, r.Results)
+	}
+	if head, _, _ := strings.Cut(files["vectors/recording.jsonl"], "\n"); !strings.Contains(head, `"mlx5_1"`) {
+		t.Errorf("run() wrote a recording of the device %s, want mlx5_1", head)
 	}
 }
 

@@ -22,9 +22,6 @@ import (
 	"purerdma/internal/hwreport"
 )
 
-// machineLimit bounds the description of the machine.
-const machineLimit = 30 * time.Second
-
 // runAll runs the checks and writes the report.
 func (p *program) runAll(ctx context.Context, o *options, _ []string, u *tool.UI) int {
 	checks, err := selected(o.only, o.destroy)
@@ -35,14 +32,22 @@ func (p *program) runAll(ctx context.Context, o *options, _ []string, u *tool.UI
 		u.Fail(err)
 		return statusUsage
 	}
-	// The file must be writable before the run.
+	r := &runner{
+		program: p, options: o, given: o.addr, ui: u, kernel: openKernelLog(), files: map[string][]byte{},
+		deadline: time.Now().Add(time.Duration(o.minutes*float64(time.Minute)) + o.soak),
+	}
+	defer r.kernel.close()
+	if status, err := r.describe(ctx); err != nil {
+		u.Fail(err)
+		return status
+	}
+	// The file must be writable before the checks.
 	out, err := os.Create(o.out)
 	if err != nil {
 		u.Fail(err)
 		return statusNoReport
 	}
 	defer out.Close()
-	r := &runner{program: p, options: o, ui: u, files: map[string][]byte{}, deadline: time.Now().Add(time.Duration(o.minutes*float64(time.Minute)) + o.soak)}
 	if err := r.run(ctx, checks); err != nil {
 		u.Fail(err)
 		return statusNoReport
@@ -85,15 +90,17 @@ func selected(only string, destructive bool) ([]hwcheck.Check, error) {
 // runner is one run.
 type runner struct {
 	*program
-	*options
+	*options        // describe sets the device and the address
+	given    string // address of the command line
 	ui       *tool.UI
+	kernel   *kernelLog
 	report   hwreport.Report
 	files    map[string][]byte // by the name in the archive
 	deadline time.Time
 }
 
 func (r *runner) run(ctx context.Context, checks []hwcheck.Check) error {
-	r.report = hwreport.Report{Date: time.Now().UTC(), Peer: "loopback"}
+	r.report.Date, r.report.Peer = time.Now().UTC(), "loopback"
 	if r.peer != "" {
 		r.report.Peer = "another host"
 	}
@@ -102,11 +109,6 @@ func (r *runner) run(ctx context.Context, checks []hwcheck.Check) error {
 		return err
 	}
 	r.report.Version = strings.TrimSpace(line.String())
-	kernel := openKernelLog()
-	defer kernel.close()
-	if err := r.describe(ctx); err != nil {
-		return err
-	}
 	r.examine(ctx)
 	for i := range checks {
 		result := r.one(ctx, &checks[i])
@@ -115,24 +117,37 @@ func (r *runner) run(ctx context.Context, checks []hwcheck.Check) error {
 		}
 		r.report.Results = append(r.report.Results, result)
 		r.ui.Printf("%s", result.Line())
+		if checks[i].Destructive {
+			r.addr = r.given // the interface may have lost the chosen address
+		}
 	}
-	r.add("kernel.txt", kernel.read(r.report.Machine.Device))
+	r.add("kernel.txt", r.kernel.read(r.report.Machine.Device))
 	return r.ui.Failure()
 }
 
-// describe runs the child that describes the machine.
-func (r *runner) describe(ctx context.Context) error {
+// describe runs the child that chooses and describes the device. All later children use that device and its address. If
+// describe fails, it also returns the exit status.
+func (r *runner) describe(ctx context.Context) (int, error) {
 	cmd := r.command(r.args("machine")...)
 	r.traced(cmd)
-	stdout, log, err := watch(ctx, cmd, machineLimit)
+	stdout, log, err := watch(ctx, cmd, r.machineLimit)
+	var c chosen
 	if err == nil {
-		err = json.Unmarshal(stdout, &r.report.Machine)
+		err = json.Unmarshal(stdout, &c)
 	}
 	if err != nil {
-		return fmt.Errorf("describe the machine: %w\n%s", err, log)
+		status := statusNoReport
+		if exit, ok := errors.AsType[*exec.ExitError](err); ok && exit.ExitCode() == statusUsage {
+			status = statusUsage
+		}
+		return status, fmt.Errorf("describe the machine: %w\n%s", err, log)
+	}
+	r.report.Machine, r.device = c.Machine, c.Machine.Device
+	if c.Addr.IsValid() {
+		r.addr = c.Addr.String()
 	}
 	r.add("log/machine.txt", log)
-	return nil
+	return 0, nil
 }
 
 // examine adds the findings of rdmadoctor to the archive, if there is such a program.
@@ -142,7 +157,7 @@ func (r *runner) examine(ctx context.Context) {
 		return
 	}
 	cmd.Args = append(cmd.Args, "-json")
-	stdout, log, err := watch(ctx, cmd, machineLimit)
+	stdout, log, err := watch(ctx, cmd, r.machineLimit)
 	if len(stdout) == 0 {
 		stdout = fmt.Appendf(log, "%v\n", err) // its status is 1 if it has findings
 	}
