@@ -44,7 +44,7 @@
 //	kernel-answers/answers.json  responses of the kernel and its driver, in bytes
 //	kernel.txt               lines about RDMA and errors in the kernel's log since the start, if the user may read it
 //
-// Addresses are removed from the logs. With -names they stay, the logs also have all commands to the kernel
+// Addresses are removed from the logs and the results. With -names they stay, the logs also have all commands to the kernel
 // (RDMA_TRACE), and recordings of datagrams are included. Those contain the addresses and GUIDs of the ports.
 //
 // The kind of the device is "card", "model" for the software ConnectX of the project, or "software" for rxe and siw.

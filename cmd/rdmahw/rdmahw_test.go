@@ -184,6 +184,26 @@ func TestExamine(t *testing.T) {
 	}
 }
 
+// TestRedactsResults checks that the results have no addresses, except with -names.
+func TestRedactsResults(t *testing.T) {
+	p := onModel()
+	whole := p.command
+	p.command = func(args ...string) *exec.Cmd {
+		if args[0] == "machine" {
+			return whole(args...)
+		}
+		return exec.Command("echo", `{"id": "fence", "status": "SKIP", "reason": "no route to 10.1.2.3", "evidence": ["GID fe80::1"]}`)
+	}
+	for _, names := range []bool{false, true} {
+		_, _, files := runReport(t, p, "-only", "fence", fmt.Sprintf("-names=%v", names))
+		for _, text := range []string{"10.1.2.3", "fe80::1"} {
+			if got := strings.Contains(files[hwreport.JSONFile]+files[hwreport.TextFile], text); got != names {
+				t.Errorf("run(-names=%v) wrote a report that has %s: %v, want %v", names, text, got, names)
+			}
+		}
+	}
+}
+
 // TestWatchdog runs a child that hangs. The report has its stacks.
 func TestWatchdog(t *testing.T) {
 	p := onModel()

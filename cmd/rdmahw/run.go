@@ -115,8 +115,7 @@ func (r *runner) run(ctx context.Context, checks []hwcheck.Check) error {
 		if ctx.Err() != nil {
 			break // the report has the results until the signal
 		}
-		r.report.Results = append(r.report.Results, result)
-		r.ui.Printf("%s", result.Line())
+		r.enter(result)
 		if checks[i].Destructive {
 			r.addr = r.given // the interface may have lost the chosen address
 		}
@@ -174,15 +173,29 @@ func (r *runner) traced(cmd *exec.Cmd) {
 	}
 }
 
+// clean returns a text without addresses of the host, which -names permits.
+func (r *runner) clean(text []byte) []byte {
+	if r.names {
+		return text
+	}
+	return redact(text)
+}
+
 // add adds a text to the archive, without addresses of the host.
 func (r *runner) add(name string, text []byte) {
-	if len(text) == 0 {
-		return
+	if len(text) > 0 {
+		r.files[name] = r.clean(text)
 	}
-	if !r.names {
-		text = redact(text)
+}
+
+// enter adds a result to the report, without addresses of the host, and prints it.
+func (r *runner) enter(result hwreport.Result) {
+	result.Reason = string(r.clean([]byte(result.Reason)))
+	for i, line := range result.Evidence {
+		result.Evidence[i] = string(r.clean([]byte(line)))
 	}
-	r.files[name] = text
+	r.report.Results = append(r.report.Results, result)
+	r.ui.Printf("%s", result.Line())
 }
 
 // args returns the arguments of a child.
