@@ -155,12 +155,24 @@ type options struct {
 
 const usage = `usage: rdmahw run [flags], rdmahw serve [flags], rdmahw judge [-vectors directory] report.tar.gz or rdmahw list`
 
+// flagsUsage follows usage in the answer to a request for help.
+const flagsUsage = `"rdmahw run -h" and "rdmahw serve -h" print the flags.`
+
 // run runs the program and returns its exit status.
 func (p *program) run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	u := tool.NewUI("rdmahw", stdout, stderr)
 	if len(args) == 0 {
 		u.Errorf("%s\n", usage)
 		return statusUsage
+	}
+	switch args[0] {
+	case "help", "-h", "-help", "--help":
+		u.Printf("%s\n%s\n", usage, flagsUsage)
+		if err := u.Failure(); err != nil {
+			u.Fail(err)
+			return statusNoReport
+		}
+		return 0
 	}
 	commands := map[string]func(context.Context, *options, []string, *tool.UI) int{
 		"run": p.runAll, "serve": p.serve, "judge": p.judge, "list": p.list, "check": p.check, "machine": p.machine,

@@ -347,6 +347,19 @@ func TestUsage(t *testing.T) {
 	}
 }
 
+// TestHelp checks that requests for help succeed and print the usage.
+func TestHelp(t *testing.T) {
+	for args, want := range map[string]string{
+		"help": "usage: rdmahw run", "-h": "usage: rdmahw run", "-help": "usage: rdmahw run", "--help": "usage: rdmahw run",
+		"run -h": "-minutes", "serve -h": "-p string",
+	} {
+		var out, errs bytes.Buffer
+		if status := onModel().run(t.Context(), strings.Fields(args), &out, &errs); status != 0 || !strings.Contains(out.String()+errs.String(), want) {
+			t.Errorf("run(%s) = %d, stdout %s, stderr %s, want 0 and %q", args, status, out.String(), errs.String(), want)
+		}
+	}
+}
+
 // TestList checks that the list has each check, and that IDs are unique.
 func TestList(t *testing.T) {
 	var out, errs bytes.Buffer
