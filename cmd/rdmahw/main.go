@@ -30,7 +30,11 @@
 // the report has the results so far.
 //
 // A check that fails runs once more, with a recorder of the bytes that the driver and a ConnectX exchange. Its result
-// remains FAIL. Checks that provoke errors, and some others, are always recorded. The check "vectors" records a scenario of all operations. See mlx5dv.Device.Record.
+// remains FAIL. Checks that provoke errors, and some others, are always recorded. The check "vectors" records a scenario of all
+// operations. See mlx5dv.Device.Record.
+//
+// A check whose device writes a completion that no request explains is UNKNOWN, and also runs once more. The bytes of such a
+// completion are in the log of the check, at most once a second. The server prints the completions of a far end on another host.
 //
 // The check "kernel-answers" also runs on devices that the library does not support. It tries to create objects without the driver's own
 // parameters, and the driver may refuse that.
@@ -73,6 +77,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"net/netip"
 	"os"
@@ -111,7 +116,7 @@ type program struct {
 
 func newProgram() *program {
 	return &program{
-		host: verbs.DefaultHost(),
+		host: &verbs.Host{Drivers: verbs.DefaultHost().Drivers, Log: faultLog()},
 		command: func(args ...string) *exec.Cmd {
 			self, err := os.Executable()
 			if err != nil {
@@ -133,6 +138,12 @@ func newProgram() *program {
 		limit:        func(c *hwcheck.Check) time.Duration { return c.Limit },
 		machineLimit: 30 * time.Second,
 	}
+}
+
+// faultLog returns the log of a host. It has the bytes of completions that a provider does not understand. Records of lower levels
+// could exceed the kept part of a child's output.
+func faultLog() *slog.Logger {
+	return slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
 }
 
 // options are the flags.

@@ -16,6 +16,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -57,6 +58,7 @@ var kinds = map[string]func() *program{
 	"model":      onModel,
 	"two":        func() *program { return onDevices("two", "mlx5_0", "mlx5_1") },
 	"second":     func() *program { return onDevices("second", "mlx5_1") },
+	"stray":      onStray,
 	"stuck-open": func() *program { return onOpen(func() error { select {} }) },
 }
 
@@ -67,6 +69,21 @@ func onModel() *program { return onDevices("model", "mlx5_0") }
 func onDevices(kind string, devices ...string) *program {
 	p := testProgram(kind)
 	p.host = &verbs.Host{Drivers: []provider.Driver{mlx5.Driver{}}, Kernel: inprocess.New(inprocess.Config{}, devices...)}
+	return p
+}
+
+// onStray returns a program whose device completes a request of a destroyed QP.
+func onStray() *program {
+	p := testProgram("stray")
+	k := inprocess.New(inprocess.Config{}, "mlx5_0")
+	var once atomic.Bool
+	k.Intercept = func(*uverbs.Request) error {
+		if !once.Load() && k.Device("mlx5_0").StrayCompletion(false) {
+			once.Store(true)
+		}
+		return nil
+	}
+	p.host = &verbs.Host{Drivers: []provider.Driver{mlx5.Driver{}}, Kernel: k, Log: faultLog()}
 	return p
 }
 
@@ -277,6 +294,21 @@ func TestRecordsFailure(t *testing.T) {
 		t.Errorf("run() reports the evidence %q, want a second failure", e)
 	}
 	if rec := files["fence/recording.jsonl"]; !strings.Contains(rec, `"t":"poll"`) {
+		t.Errorf("run() wrote a recording of %d bytes, want one with completions", len(rec))
+	}
+}
+
+// TestRecordsUnexplained runs a check whose device writes a completion that no request explains. The report has its bytes and a
+// recording of the second run.
+func TestRecordsUnexplained(t *testing.T) {
+	status, r, files := runReport(t, onStray(), "-only", "destroy")
+	if status != 0 || len(r.Results) != 1 || !r.Results[0].Unexplained() {
+		t.Fatalf("run() = %d with %+v, want 0 and an unexplained completion", status, r.Results)
+	}
+	if log := files["log/destroy.txt"]; !strings.Contains(log, "completion not understood") || !strings.Contains(log, "cqe=") {
+		t.Errorf("run() wrote the log %q, want the bytes of the completion", log)
+	}
+	if rec := files["destroy/recording.jsonl"]; !strings.Contains(rec, `"t":"poll"`) {
 		t.Errorf("run() wrote a recording of %d bytes, want one with completions", len(rec))
 	}
 }

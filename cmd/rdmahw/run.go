@@ -207,17 +207,17 @@ func (r *runner) args(command string, more ...string) []string {
 	return append(a, more...)
 }
 
-// againLimit bounds the second run of a failed check.
+// againLimit bounds the second run of a check.
 const againLimit = time.Minute
 
-// one runs a check. A check that fails runs once more, with a recorder. Its result remains FAIL.
+// one runs a check. A check that fails or has unexplained completions runs once more, with a recorder. The first result remains.
 func (r *runner) one(ctx context.Context, c *hwcheck.Check) hwreport.Result {
 	most := r.limit(c)
 	if c.Soak {
 		most += r.soak
 	}
 	result := r.child(ctx, c, most, "log/"+c.ID+".txt", false)
-	if result.Status != hwreport.Fail || c.Destructive || c.Soak || ctx.Err() != nil {
+	if result.Status != hwreport.Fail && !result.Unexplained() || c.Destructive || c.Soak || ctx.Err() != nil {
 		return result
 	}
 	again := r.child(ctx, c, min(r.limit(c), againLimit), "log/"+c.ID+"-again.txt", true)

@@ -50,6 +50,11 @@ type Result struct {
 // assign to a request.
 const UnexplainedCompletions = "completions that no request explains"
 
+// Unexplained reports whether the check only failed to pass because of such completions.
+func (r *Result) Unexplained() bool {
+	return r.Status == Unknown && strings.Contains(r.Reason, UnexplainedCompletions)
+}
+
 // HasEvidence reports whether the check has observed anything.
 func (r *Result) HasEvidence() bool { return len(r.Evidence) > 0 || len(r.Counters) > 0 }
 

@@ -12,8 +12,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"os"
 	"runtime"
+	"slices"
 	"sync"
 	"time"
 
@@ -102,7 +104,7 @@ type trial struct {
 	features verbs.Features
 	attr     *verbs.DeviceAttr
 	peer     *peer
-	ends     []*end // of links
+	ends     []*end // of this process, except for the far ends
 
 	status   hwreport.Status
 	reason   string
@@ -215,10 +217,22 @@ func (t *trial) noteOperations(before verbs.DeviceStats) {
 	}
 }
 
-// skipped returns the number of invalid completions of the near end's CQs.
-func (t *trial) skipped() (n uint64) {
-	for _, e := range t.ends {
+// skipped returns the number of invalid completions of the CQs of all ends.
+func (t *trial) skipped() uint64 {
+	var far uint64
+	t.call("Skipped", struct{}{}, &far)
+	return skipped(slices.Values(t.ends)) + far
+}
+
+// skipped returns the number of invalid completions of the CQs of ends, which may share them.
+func skipped(ends iter.Seq[*end]) (n uint64) {
+	counted := map[*verbs.CQ]bool{nil: true}
+	for e := range ends {
 		for _, cq := range []*verbs.CQ{e.sendCQ, e.recvCQ} {
+			if counted[cq] {
+				continue
+			}
+			counted[cq] = true
 			if dv, err := mlx5dv.FromCQ(cq); err == nil {
 				n += dv.Skipped()
 			}

@@ -227,6 +227,7 @@ func checkChannel(t *trial) {
 func (t *trial) connectedTo(base *end) *end {
 	from, to := &end{target: t.target, share: base}, &end{target: t.target, share: base}
 	for _, e := range []*end{from, to} {
+		t.ends = append(t.ends, e)
 		t.later(e.close)
 		t.must("open an end", e.open())
 	}

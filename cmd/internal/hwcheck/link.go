@@ -32,9 +32,7 @@ func (l *link) another() *link {
 func (t *trial) connect(cfg Config, share *end) *link {
 	l := &link{t: t, end: &end{target: t.target, cfg: cfg, share: share}}
 	t.later(l.end.close)
-	if share == nil {
-		t.ends = append(t.ends, l.end)
-	}
+	t.ends = append(t.ends, l.end)
 	var o Opened
 	t.call("Open", cfg, &o)
 	l.far = o.End

@@ -27,6 +27,7 @@ func needsXRC(t *trial) string {
 // local opens an end on the target's device. Only its PD, CQs, memory and address are used.
 func (t *trial) local() *end {
 	e := &end{target: t.target}
+	t.ends = append(t.ends, e)
 	t.later(e.close)
 	t.must("open an end", e.open())
 	return e
@@ -84,6 +85,7 @@ func checkXRC(t *trial) {
 		cq, err := newCQ(far.dev, 64, mlx5dv.CQOptions{})
 		t.must("create a CQ", err)
 		t.later(cq.Close)
+		t.ends = append(t.ends, &end{recvCQ: cq})
 		srq, err := far.pd.CreateSRQ(verbs.SRQConfig{XRCD: domain, CQ: cq})
 		t.must("create a shared receive queue", err)
 		t.later(srq.Close)

@@ -5,7 +5,6 @@ package hwjudge
 import (
 	"fmt"
 	"io"
-	"strings"
 
 	"purerdma/internal/hwreport"
 )
@@ -136,7 +135,7 @@ func (o *opinion) decide(results map[string]*hwreport.Result, recordings []*reco
 		case r == nil:
 			missing = true
 			o.say("check %s has not run", id)
-		case r.Status == hwreport.Fail || r.Status == hwreport.Unknown && strings.Contains(r.Reason, hwreport.UnexplainedCompletions):
+		case r.Status == hwreport.Fail || r.Unexplained():
 			against = true
 			o.say("check %s: %s %s", id, r.Status, clean(r.Reason))
 		case r.Status != hwreport.Pass:
