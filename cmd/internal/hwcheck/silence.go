@@ -142,8 +142,8 @@ func (t *trial) wantOrder(wcs []verbs.WC) {
 }
 
 // losesCarrier waits until the port of this end is not usable, and reports whether that happens. A virtual cable has no carrier at
-// both ends when one of them is down. rxe reports each failed request as flushed then (docs/reference/driver-faults.md). Packets are
-// dropped before the driver gets the event.
+// both ends when one of them is down. rxe then flushes all requests (docs/reference/driver-faults.md). Packets are
+// refused before the driver gets the event.
 func (t *trial) losesCarrier() bool {
 	for began := time.Now(); t.target.usable(); time.Sleep(10 * time.Millisecond) {
 		if time.Since(began) > silenceTime/2 {
