@@ -71,12 +71,13 @@ func echo(ctx context.Context, req *cm.Request, param *cm.ConnParam) error {
 	if err != nil {
 		return err
 	}
-	buf, err := pd.Alloc(4096, verbs.LocalWrite)
+	const size = 4096
+	buf, err := pd.Alloc(2*size, verbs.LocalWrite) // for a message and its echo
 	if err != nil {
 		return err
 	}
 	defer closeFully(buf)
-	if err := req.PostRecv(1, buf.Slice(0, 4096)); err != nil {
+	if err := req.PostRecv(1, buf.Slice(0, size)); err != nil {
 		return err
 	}
 	conn, err := req.Accept(ctx, nil, param)
@@ -84,7 +85,7 @@ func echo(ctx context.Context, req *cm.Request, param *cm.ConnParam) error {
 		return err
 	}
 	defer closeFully(conn)
-	for {
+	for at, next := 0, size; ; at, next = next, at {
 		wc, err := conn.WaitRecv(ctx)
 		switch {
 		case errors.Is(err, io.EOF):
@@ -92,10 +93,11 @@ func echo(ctx context.Context, req *cm.Request, param *cm.ConnParam) error {
 		case err != nil:
 			return err
 		}
-		if err := conn.Send(ctx, buf.Slice(0, int(wc.ByteLen))); err != nil {
+		// The peer sends its next message when it has the echo. On iWARP a message without a receive ends the connection.
+		if err := conn.PostRecv(1, buf.Slice(next, size)); err != nil {
 			return err
 		}
-		if err := conn.PostRecv(1, buf.Slice(0, 4096)); err != nil {
+		if err := conn.Send(ctx, buf.Slice(at, int(wc.ByteLen))); err != nil {
 			return err
 		}
 	}

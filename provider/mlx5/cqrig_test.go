@@ -213,6 +213,7 @@ func (r *cqRig) put(cqes ...*mlx5test.CQE) {
 // poll polls all completions, into WCs that hold arbitrary bytes.
 func (r *cqRig) poll() []provider.WC {
 	r.t.Helper()
+	defer r.delayEnds()()
 	wcs := make([]provider.WC, 64)
 	for i := range wcs {
 		b := abi.Bytes(&wcs[i])
@@ -263,10 +264,27 @@ func setCounter(cqe []byte, counter uint16) { cqe[60], cqe[61] = byte(counter>>8
 // pollSome polls once, without checking the consumer index.
 func (r *cqRig) pollSome() []provider.WC {
 	r.t.Helper()
+	defer r.delayEnds()()
 	wcs := make([]provider.WC, 64)
 	n, err := r.cq.Poll(wcs)
 	if err != nil {
 		r.t.Fatalf("CQ.Poll: %v", err)
 	}
 	return wcs[:n]
+}
+
+// delayEnds delays the goroutines that end failing QPs until undo. So a poll returns no completions that such a goroutine adds
+// during the poll. A test may hold the lock of a QP itself.
+func (r *cqRig) delayEnds() (undo func()) {
+	var held []*QP
+	for i := range r.ctx.resources.next {
+		if q := r.ctx.resources.qp(i); q != nil && q.commands.TryLock() {
+			held = append(held, q)
+		}
+	}
+	return func() {
+		for _, q := range held {
+			q.commands.Unlock()
+		}
+	}
 }
