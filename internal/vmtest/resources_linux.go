@@ -139,6 +139,13 @@ var lastGID = map[string]string{"rxe": "2", "siw": "0", "mlx5": "5", "erdma": "0
 // Plug creates a host's RDMA device again and waits until the device has its addresses.
 func (h Host) Plug(t testing.TB) {
 	t.Helper()
+	if err := h.TryPlug(); err != nil {
+		t.Fatalf("TryPlug(%s): %v", h.Device, err)
+	}
+}
+
+// TryPlug is Plug for programs.
+func (h Host) TryPlug() error {
 	var err error
 	switch Driver() {
 	case "mlx5":
@@ -149,13 +156,13 @@ func (h Host) Plug(t testing.TB) {
 		err = netlink.RdmaLinkAdd(h.Device, Driver(), h.Interface)
 	}
 	if err != nil {
-		t.Fatalf("Plug(%s): %v", h.Device, err)
+		return err
 	}
 	path := "/sys/class/infiniband/" + h.Device + "/ports/1/gids/" + lastGID[Driver()]
 	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
 		if gid, err := os.ReadFile(path); err == nil && string(gid) != "0000:0000:0000:0000:0000:0000:0000:0000\n" {
-			return
+			return nil
 		}
 	}
-	t.Fatalf("Plug(%s): the device has not got its GIDs", h.Device)
+	return errors.New("the device has not got its GIDs")
 }

@@ -66,6 +66,11 @@ var faults = []fault{
 		says:    "and the queue with an empty slot none",
 		provoke: postDuringFlush,
 	},
+	{
+		name: "close-during-removal", driver: "siw", kernels: []string{"7"},
+		log:     regexp.MustCompile(`free_gid_work\+0x`),
+		provoke: closeDuringRemoval,
+	},
 }
 
 // rdmavmFailed is rdmavm's exit status when the kernel reported trouble.
