@@ -13,10 +13,14 @@ import (
 // testSizes sends and writes messages of sizes near the packet size and the page size, from one
 // element and from several, and inline.
 func (s *Suite) testSizes(t *testing.T) {
-	l, r := s.Pair(t, provider.QPCap{SendWR: 8, RecvWR: 8, SendSGE: 3, RecvSGE: 2, Inline: 32})
+	l, r := s.Pair(t, provider.QPCap{SendWR: 8, RecvWR: 8, SendSGE: 3, RecvSGE: s.recvSGE(2), Inline: 32})
 	for i, n := range []int{0, 1, 31, 255, 256, 257, 1023, 1024, 1025, 4095, 4096, 4097, 65536, 100_000} {
 		data := fill(l.Mem.Bytes[:n], i)
-		recv(t, r, provider.RecvWR{ID: uint64(i), SGList: []provider.SGE{r.Mem.sge(64, n/3), r.Mem.sge(64+n/3, n-n/3)}})
+		into := []provider.SGE{r.Mem.sge(64, n/3), r.Mem.sge(64+n/3, n-n/3)}
+		if s.recvSGE(2) == 1 {
+			into = []provider.SGE{r.Mem.sge(64, n)}
+		}
+		recv(t, r, provider.RecvWR{ID: uint64(i), SGList: into})
 		send(t, l,
 			provider.SendWR{Opcode: provider.OpWrite, RemoteAddr: r.Mem.Addr + 128<<10, RKey: r.Mem.RKey, SGList: []provider.SGE{l.Mem.sge(0, n)}},
 			provider.SendWR{ID: uint64(i), Opcode: provider.OpSend, Flags: provider.SendSignaled,

@@ -71,7 +71,7 @@ func (s *Suite) testFull(t *testing.T) {
 
 // testRefused posts invalid requests, alone and after valid requests.
 func (s *Suite) testRefused(t *testing.T) {
-	l, r := s.Pair(t, provider.QPCap{SendWR: 8, RecvWR: 8, SendSGE: 2, RecvSGE: 2, Inline: 16})
+	l, r := s.Pair(t, provider.QPCap{SendWR: 8, RecvWR: 8, SendSGE: 2, RecvSGE: s.recvSGE(2), Inline: 16})
 	c := l.QP.Cap()
 	good := provider.SendWR{ID: 1, Opcode: provider.OpWrite, Flags: provider.SendSignaled, RemoteAddr: r.Mem.Addr, RKey: r.Mem.RKey, SGList: []provider.SGE{l.Mem.sge(0, 8)}}
 	huge := provider.SGE{Length: 1<<32 - 1}

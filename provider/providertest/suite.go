@@ -40,6 +40,8 @@ type Suite struct {
 	Pair func(t testing.TB, cap provider.QPCap) (*End, *End)
 	// Ops are the operations that a reliable connection has.
 	Ops []provider.SendOpcode
+	// RecvSGE is the maximum number of elements of a receive, or 0 if two and more fit.
+	RecvSGE int
 	// Delay is longer than any request takes.
 	Delay time.Duration
 }
@@ -57,6 +59,14 @@ func (s *Suite) Run(t *testing.T) {
 	t.Run("RemoteError", s.testRemoteError)
 	t.Run("Closed", s.testClosed)
 	t.Run("NoAllocs", s.testNoAllocs)
+}
+
+// recvSGE returns the number of elements that tests receive into, which is at most n.
+func (s *Suite) recvSGE(n int) int {
+	if s.RecvSGE != 0 {
+		return min(n, s.RecvSGE)
+	}
+	return n
 }
 
 func (s *Suite) has(op provider.SendOpcode) bool {
