@@ -181,7 +181,7 @@ func (c *Conn) Operations() (*inflight.Queue, error) {
 }
 
 // ReadDepth returns the number of READs and atomics that the connection can have in flight. It is -1 if the
-// kernel does not report it, as on iWARP.
+// kernel does not report it, as on iWARP if this side has not excluded READs.
 func (c *Conn) ReadDepth() int { return int(c.ep.id.readDepth.Load()) }
 
 // admit checks an operation that names length bytes of the peer's memory, and returns the queue

@@ -186,7 +186,8 @@ func (e *RejectError) reason() string {
 func (e *RejectError) Is(target error) bool { return target == syscall.ECONNREFUSED }
 
 // Unwrap returns the errno of iWARP. It is ECONNREFUSED if the port has no listener, and
-// ECONNRESET if the application has refused or its backlog is full.
+// ECONNRESET if the application has refused or its backlog is full. On erdma it is always
+// ECONNRESET.
 func (e *RejectError) Unwrap() error { return errno(e.Status) }
 
 // errno returns the error for a negative status, and nil for any other status.

@@ -34,7 +34,7 @@ type ID struct {
 
 	leaving atomic.Bool // this side has disconnected, and was first
 	// readDepth is the number of READs and atomics that the QP may have in flight. It is
-	// negative until it is known, and on iWARP.
+	// negative until it is known, and on iWARP if it is not 0.
 	readDepth atomic.Int32
 
 	// expired is set when the HandshakeTimeout closes the ID, and ended when the program does.

@@ -39,7 +39,7 @@ func (id *ID) Listen(backlog int) error {
 // carries the address to send to. EventUnreachable means that the other side does not answer or
 // refuses. Connect uses only the private data of param.
 //
-// On iWARP Connect waits for the TCP connection to the peer, for two minutes if the peer does
+// On siw Connect waits for the TCP connection to the peer, for two minutes if the peer does
 // not answer. No context ends that wait, but [Resolved.Connect] takes a context. If the peer's
 // port has no listener, Connect returns a *RejectError there, and no event follows.
 func (id *ID) Connect(param *ConnParam) error {
@@ -51,6 +51,7 @@ func (id *ID) Connect(param *ConnParam) error {
 	if err != nil {
 		return err
 	}
+	id.limitReads(&p)
 	var k abi.UcmConnParam
 	p.toKernel(&k)
 	return id.refused(id.run(opConnect, to(StateConnecting), func(f *ucma.File, kid uint32) error {
@@ -91,6 +92,7 @@ func (id *ID) Accept(param *ConnParam) error {
 	if state := id.swapState(StateRequested, next); state != StateRequested {
 		return id.opError(opAccept, wrongState(state, StateRequested))
 	}
+	id.limitReads(&p)
 	if qp != nil && !id.datagram() {
 		if err := id.moveQP(qp, &p); err != nil {
 			// The kernel rejects the peer when its own half of an accept fails. The move of the

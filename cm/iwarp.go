@@ -14,13 +14,15 @@ import (
 //
 //   - The kernel moves the QP when it connects or accepts, and when the connection ends. The
 //     library then sets the state that the QP has in this process.
-//   - The kernel connects the TCP stream within CONNECT. A failure to connect is the error of
-//     the command, and not an event.
+//   - siw connects the TCP stream within CONNECT. A failure to connect is the error of the
+//     command, and not an event. erdma connects it later, and the event is EventRejected or
+//     EventUnreachable.
+//   - erdma connects over IPv4 only. It does not negotiate the depths of READs.
 //   - The active side gets ESTABLISHED, never CONNECT_RESPONSE.
 //   - There is no TIMEWAIT_EXIT.
 //   - When a connection ends, the kernel first flushes and then sends the event.
-//   - Connecting, disconnecting and destroying wait in the kernel for the peer. Calls that a
-//     context must be able to end leave these commands behind in goroutines.
+//   - On siw connecting, disconnecting and destroying wait in the kernel for the peer. Calls that
+//     a context must be able to end leave these commands behind in goroutines.
 
 func (id *ID) iwarp() bool { return id.transport() == verbs.TransportIWARP }
 
@@ -28,6 +30,14 @@ func (id *ID) iwarp() bool { return id.transport() == verbs.TransportIWARP }
 func (id *ID) ready(qp *verbs.QP) {
 	if qp != nil && id.iwarp() {
 		qp.SetState(verbs.QPRTS)
+	}
+}
+
+// limitReads records that this side has excluded READs. Otherwise the depth of the QP is unknown: siw
+// negotiates it, and an eRDMA adapter does not get it.
+func (id *ID) limitReads(p *ConnParam) {
+	if id.iwarp() && p.InitiatorDepth == 0 {
+		id.readDepth.Store(0)
 	}
 }
 
