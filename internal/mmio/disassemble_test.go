@@ -61,6 +61,7 @@ var want = map[string]map[string][]string{
 			[]string{"store64", "SFENCE", "store32"}),
 		"RingWrap": slices.Concat([]string{"store64", "store32", "SFENCE"}, repeat(8, "store128"), []string{"SFENCE", "store32"}),
 		"Arm":      {"store32", "SFENCE", "store64", "SFENCE"},
+		"Doorbell": {"store64", "store64", "store32"},
 		"Record":   {"store32"},
 	},
 	"arm64": {
@@ -68,6 +69,7 @@ var want = map[string]map[string][]string{
 			"store64", "DSB ST", "release32"},
 		"RingWrap": {"store64", "DMB OSHST", "store32", "DSB ST", "store512", "store512", "DSB ST", "release32"},
 		"Arm":      {"DMB OSHST", "store32", "DSB ST", "store64", "DSB ST"},
+		"Doorbell": {"DMB OSHST", "store64", "DMB OSHST", "store64", "release32"},
 		"Record":   {"DMB OSHST", "store32"},
 	},
 }

@@ -13,7 +13,9 @@
 //	before a record       nothing: stores      DMB OSHST
 //	                      are in order
 //	before a register     SFENCE               DSB ST
+//	  that is uncached    nothing              DMB OSHST
 //	after a register      SFENCE               DSB ST
+//	  that is uncached    nothing              nothing
 //	release of a lock     plain store          STLR
 //
 // On other processors, and with the build tag purego, Ordered is false. The functions are then for

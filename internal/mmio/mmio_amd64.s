@@ -103,6 +103,19 @@ TEXT ·Arm(SB), NOSPLIT, $0-32
 	SFENCE
 	RET
 
+// No fence: the register is uncached memory, to which stores stay in order with the others.
+//
+// func Doorbell(record *uint64, v uint64, reg unsafe.Pointer, lock *uint32)
+TEXT ·Doorbell(SB), NOSPLIT, $0-32
+	MOVQ record+0(FP), AX
+	MOVQ v+8(FP), CX
+	MOVQ reg+16(FP), DI
+	MOVQ lock+24(FP), R8
+	MOVQ CX, (AX)
+	MOVQ CX, (DI)
+	MOVL $0, (R8)
+	RET
+
 // func Record(p *uint32, v uint32)
 TEXT ·Record(SB), NOSPLIT, $0-12
 	MOVQ p+0(FP), AX

@@ -96,6 +96,19 @@ TEXT ·Arm(SB), NOSPLIT, $0-32
 	DSB  ST
 	RET
 
+// func Doorbell(record *uint64, v uint64, reg unsafe.Pointer, lock *uint32)
+TEXT ·Doorbell(SB), NOSPLIT, $0-32
+	MOVD record+0(FP), R0
+	MOVD v+8(FP), R1
+	MOVD reg+16(FP), R2
+	MOVD lock+24(FP), R3
+	DMB  OSHST
+	MOVD R1, (R0)
+	DMB  OSHST
+	MOVD R1, (R2)
+	STLRW ZR, (R3)
+	RET
+
 // func Record(p *uint32, v uint32)
 TEXT ·Record(SB), NOSPLIT, $0-12
 	MOVD p+0(FP), R0

@@ -35,6 +35,14 @@ func RingWrap(b *Bell, v uint32, src1 unsafe.Pointer, n1 uintptr, src2 unsafe.Po
 //go:noescape
 func Arm(db *uint32, v uint32, reg unsafe.Pointer, w uint64)
 
+// Doorbell announces new work to a device, in three steps. First it stores v, which is in the
+// device's byte order, to the record. Then it stores v to the register, which is not
+// write-combining memory, by one store of 8 bytes. At last it stores 0 to the lock. All stores
+// before the call are visible to the device before the record, and the record before the register.
+//
+//go:noescape
+func Doorbell(record *uint64, v uint64, reg unsafe.Pointer, lock *uint32)
+
 // Record stores v, in the device's byte order, to a record in memory, after all earlier stores.
 //
 //go:noescape

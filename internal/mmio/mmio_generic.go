@@ -59,5 +59,12 @@ func Arm(db *uint32, v uint32, reg unsafe.Pointer, w uint64) {
 	atomic.StoreUint32(&flush, 1)
 }
 
+// Doorbell stores v to the record and to the register, and then 0 to the lock.
+func Doorbell(record *uint64, v uint64, reg unsafe.Pointer, lock *uint32) {
+	atomic.StoreUint64(record, v)
+	*(*uint64)(reg) = v
+	atomic.StoreUint32(lock, 0)
+}
+
 // Record stores v to a record in memory, after all earlier stores.
 func Record(p *uint32, v uint32) { atomic.StoreUint32(p, v) }

@@ -87,6 +87,18 @@ func TestArm(t *testing.T) {
 	check(t, &reg, 32, unsafe.Slice((*byte)(unsafe.Pointer(&w)), 8))
 }
 
+func TestDoorbell(t *testing.T) {
+	var reg page
+	fill(&reg, 0xee)
+	record, lock := [3]uint64{7, 7, 7}, [3]uint32{1, 1, 1}
+	Doorbell(&record[1], 0x8877665544332211, unsafe.Pointer(&reg[4]), &lock[1])
+	if record != [3]uint64{7, 0x8877665544332211, 7} || lock != [3]uint32{1, 0, 1} {
+		t.Errorf("Doorbell: records = %#x, locks = %v, want only the second of each to change", record, lock)
+	}
+	w := uint64(0x8877665544332211)
+	check(t, &reg, 32, unsafe.Slice((*byte)(unsafe.Pointer(&w)), 8))
+}
+
 func TestStores(t *testing.T) {
 	p := [3]uint32{1, 2, 3}
 	Record(&p[1], 0x80000001)

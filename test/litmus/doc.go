@@ -24,7 +24,8 @@
 //		atomic.store x 1
 //		atomic.swap r x 1
 //		release x 1                   StoreRelease of provider/internal/spin
-//		register x 1                  a store to a register of a device, or to write-combining memory
+//		register x 1                  a store to a register of a device, or to write-combining memory.
+//		                              A store to an uncached register is a plain store
 //		arm64: DMB OSHST              an instruction of the assembly, on one architecture
 //		READ_ONCE r x                 also smp_load_acquire, WRITE_ONCE, smp_store_release,
 //		                              smp_store_mb, smp_mb, smp_wmb, spin_lock r x 1, spin_unlock x 1
