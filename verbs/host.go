@@ -13,6 +13,7 @@ import (
 	"sync"
 
 	"purerdma/provider"
+	"purerdma/provider/erdma"
 	"purerdma/provider/mlx5"
 	"purerdma/provider/rxe"
 	"purerdma/provider/siw"
@@ -56,6 +57,7 @@ type Host struct {
 
 var defaultHost = sync.OnceValue(func() *Host {
 	return &Host{Drivers: []provider.Driver{
+		erdma.Driver{},
 		mlx5.Driver{},
 		rxe.Driver{},
 		siw.Driver{},

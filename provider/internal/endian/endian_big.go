@@ -4,6 +4,8 @@
 
 package endian
 
+import "math/bits"
+
 // The functions are described in endian_little.go.
 
 // Big16 converts 16 bits.
@@ -14,3 +16,9 @@ func Big32(v uint32) uint32 { return v }
 
 // Big64 converts 64 bits.
 func Big64(v uint64) uint64 { return v }
+
+// Little32 converts 32 bits.
+func Little32(v uint32) uint32 { return bits.ReverseBytes32(v) }
+
+// Little64 converts 64 bits.
+func Little64(v uint64) uint64 { return bits.ReverseBytes64(v) }

@@ -17,3 +17,9 @@ func Big32(v uint32) uint32 { return bits.ReverseBytes32(v) }
 
 // Big64 converts 64 bits.
 func Big64(v uint64) uint64 { return bits.ReverseBytes64(v) }
+
+// Little32 converts 32 bits.
+func Little32(v uint32) uint32 { return v }
+
+// Little64 converts 64 bits.
+func Little64(v uint64) uint64 { return v }
