@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Mutate-mlx5 measures the tests of provider/mlx5. In a copy of the module, it makes one small
+// Mutate-mlx5 measures the tests of provider/mlx5, or of another provider with registers. In a copy of the module, it makes one small
 // change in the provider or in internal/mmio, and runs the tests. Examples are a missing mask,
 // a shift by one more, or two bytes in the wrong order. It repeats this with other changes. It
 // lists the test that detected each change, and the undetected changes.
 //
-//	go run ./test/mutate-mlx5 [-seed 1] [-n 60] [-run REGEXP]
+//	go run ./test/mutate-mlx5 [-driver mlx5] [-seed 1] [-n 60] [-run REGEXP]
 package main
 
 import (
@@ -24,16 +24,18 @@ import (
 )
 
 type options struct {
-	seed  uint64
-	n     int
-	match string
-	list  bool
+	seed   uint64
+	n      int
+	match  string
+	driver string
+	list   bool
 }
 
 func main() {
 	var o options
 	flag.Uint64Var(&o.seed, "seed", 1, "which changes")
 	flag.IntVar(&o.n, "n", 60, "how many of them; 0 for all")
+	flag.StringVar(&o.driver, "driver", "mlx5", "whose provider")
 	flag.StringVar(&o.match, "run", "", "only those whose place or description this regular expression matches")
 	flag.BoolVar(&o.list, "list", false, "only say which")
 	flag.Parse()
@@ -48,7 +50,7 @@ func run(ctx context.Context, o options) error {
 	if err != nil {
 		return err
 	}
-	ms, err := mutations(root)
+	ms, err := mutations(root, o.driver)
 	if err != nil {
 		return err
 	}
@@ -69,19 +71,20 @@ func run(ctx context.Context, o options) error {
 	if err := copyModule(ctx, root, dir); err != nil {
 		return err
 	}
+	tests := tests(o.driver)
 	if out, err := test(ctx, dir, append(tests, ofMMIO)); err != nil {
 		return fmt.Errorf("the tests fail without a change: %s", out)
 	}
-	return report(ctx, dir, ms)
+	return report(ctx, dir, tests, ms)
 }
 
 // report makes the changes one after the other and prints a table.
-func report(ctx context.Context, dir string, ms []mutation) error {
+func report(ctx context.Context, dir string, tests []goTest, ms []mutation) error {
 	fmt.Println("| where | change | found by |\n|---|---|---|")
 	var unseen []mutation
 	seen := 0
 	for _, m := range ms {
-		found, err := try(ctx, dir, m)
+		found, err := try(ctx, dir, tests, m)
 		switch {
 		case err != nil:
 			return fmt.Errorf("%s: %s: %w", m.where, m.what, err)
@@ -132,12 +135,14 @@ func copyModule(ctx context.Context, root, dir string) error {
 	return nil
 }
 
-// tests lists the tests to run until the first failure: the provider's own tests, package verbs
-// on a kernel in memory, and the provider's long tests.
-var tests = []goTest{
-	{args: []string{"-failfast", "./provider/mlx5/..."}},
-	{args: []string{"-run", "/^mlx5$", "./verbs"}},
-	{args: []string{"-failfast", "./provider/mlx5"}, env: []string{"RDMA_LONG_TESTS=1"}},
+// tests lists the tests to run until the first failure. They are the provider's own tests, package verbs
+// on an mlx5 kernel in memory, and the provider's long tests.
+func tests(driver string) []goTest {
+	ts := []goTest{{args: []string{"-failfast", "./provider/" + driver + "/..."}}}
+	if driver == "mlx5" {
+		ts = append(ts, goTest{args: []string{"-run", "/^mlx5$", "./verbs"}})
+	}
+	return append(ts, goTest{args: []string{"-failfast", "./provider/" + driver}, env: []string{"RDMA_LONG_TESTS=1"}})
 }
 
 // goTest is a call of go test.
@@ -172,7 +177,7 @@ var (
 const notCompiled = "does not compile"
 
 // try runs the tests with one change and returns the first failed test.
-func try(ctx context.Context, dir string, m mutation) (string, error) {
+func try(ctx context.Context, dir string, tests []goTest, m mutation) (string, error) {
 	file := filepath.Join(dir, m.file)
 	old, err := os.ReadFile(file)
 	if err != nil {

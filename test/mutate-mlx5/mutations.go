@@ -25,13 +25,13 @@ type mutation struct {
 	where, what string
 }
 
-// files lists the changed files, which contain the data path and its layouts.
-var files = []string{"provider/mlx5/*.go", "provider/internal/dbrec/*.go", "provider/internal/spin/*.go", "internal/mmio/*_amd64.s"}
+// files lists the changed files besides the provider's, which contain the data path and its layouts.
+var files = []string{"provider/internal/dbrec/*.go", "provider/internal/spin/*.go", "internal/mmio/*_amd64.s"}
 
 // mutations returns all possible changes.
-func mutations(root string) ([]mutation, error) {
+func mutations(root, driver string) ([]mutation, error) {
 	var ms []mutation
-	for _, pattern := range files {
+	for _, pattern := range append([]string{"provider/" + driver + "/*.go"}, files...) {
 		names, err := filepath.Glob(filepath.Join(root, pattern))
 		if err != nil {
 			return nil, err
