@@ -38,7 +38,7 @@ BTF_MODULES ?= $(or $(RDMAVM_CACHE),$(HOME)/.cache/rdmavm)/kernel
 SOAK    ?= 10m
 SOAK_KERNELS ?= 6.1 7
 
-.PHONY: faults help build test test-two-vms test-ci test-streams test-all unit matrix test-mlx5 matrix-mlx5 test-erdma matrix-arm64 diff-mlx5 soak race race-host test-arm64 lint prose cross fuzz abi api litmus module release vulncheck docs addrinfo oracle oracle-vectors mutate mutate-mlx5 demo bench bench-mlx5 clean FORCE
+.PHONY: faults help build test test-two-vms test-ci test-streams test-all unit matrix test-mlx5 matrix-mlx5 test-erdma matrix-arm64 diff-mlx5 soak race race-host test-arm64 lint prose cross fuzz abi api litmus module release vulncheck docs addrinfo oracle oracle-vectors mutate mutate-mlx5 demo bench bench-mlx5 bench-erdma clean FORCE
 .DEFAULT_GOAL := help
 
 help: ## show this
@@ -406,6 +406,9 @@ bench: $(CMDS) bin/bench bin/grpcperf ## measure against rdma-core's programs, i
 
 bench-mlx5: ## measure posting and polling against libmlx5, here (needs gcc and valgrind)
 	$(GO) run ./test/bench-mlx5 $(BENCHFLAGS)
+
+bench-erdma: ## measure posting and polling against liberdma, here (needs gcc and valgrind)
+	$(GO) run ./test/bench-mlx5 -driver erdma $(BENCHFLAGS)
 
 clean: ## remove what was built
 	rm -rf bin

@@ -11,6 +11,7 @@
 //	go run ./test/bench-mlx5 -callgrind=false  without valgrind
 //	go run ./test/bench-mlx5 -only receive     short receives only
 //	go run ./test/bench-mlx5 -only conn        operations of a Conn only
+//	go run ./test/bench-mlx5 -driver erdma     posting and polling of provider/erdma and liberdma
 //
 // It needs gcc and taskset, and valgrind for counting instructions. The machine's apt downloads rdma-core into
 // the user's cache directory, as for test/oracle.
@@ -30,6 +31,7 @@ import (
 )
 
 type options struct {
+	driver    string
 	release   string
 	cpu       int
 	rounds    int
@@ -40,6 +42,7 @@ type options struct {
 
 func main() {
 	var o options
+	flag.StringVar(&o.driver, "driver", "mlx5", "whose provider: mlx5, or erdma, of which only posting and polling is measured")
 	flag.StringVar(&o.release, "release", "bookworm", "which release of Debian rdma-core is from: bookworm or sid")
 	flag.IntVar(&o.cpu, "cpu", runtime.NumCPU()-1, "the processor that everything runs on")
 	flag.IntVar(&o.rounds, "rounds", 1500, "rounds of 512 requests, of which the median counts")
@@ -56,6 +59,13 @@ func main() {
 func run(ctx context.Context, o options) error {
 	if flag.NArg() > 0 || o.rounds < 1 || o.repeat < 1 || !slices.Contains([]string{"", "post", "receive", "conn"}, o.only) {
 		return errors.New("unknown arguments, or no rounds")
+	}
+	if o.driver != "mlx5" {
+		if o.driver != "erdma" || o.only != "" && o.only != "post" {
+			return fmt.Errorf("unknown driver %q, or nothing to measure", o.driver)
+		}
+		o.only = "post"
+		subjects = erdmaSubjects
 	}
 	o.callgrind = o.callgrind && (o.only == "" || o.only == "post")
 	tools := []string{"gcc", "taskset"}

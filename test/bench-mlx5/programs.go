@@ -69,6 +69,14 @@ var subjects = []subject{
 		post: map[string]string{"write": "main.measureVerbsBatchWrite", "inline": "main.measureVerbsBatchInline"}, poll: "main.measureVerbsPoll"},
 }
 
+// erdmaSubjects are subjects for erdma. liberdma has no builder.
+var erdmaSubjects = []subject{
+	{name: rowC, c: true, bin: "bench", args: []string{"post"}, post: same("measure_post"), poll: "measure_poll"},
+	{name: rowPost, bin: "ours", args: []string{"-driver", "erdma", "post", "locked"}, post: same("main.measurePost"), poll: "main.measurePoll"},
+	{name: rowBatch, bin: "ours", args: []string{"-driver", "erdma", "batch", "locked"}, post: same("main.measureBatch"), poll: "main.measurePoll"},
+	{name: rowVerbs, bin: "ours", args: []string{"-driver", "erdma", "verbs", "locked"}, post: same("main.measureVerbs"), poll: "main.measureVerbsPoll"},
+}
+
 var (
 	cases   = []string{"inline", "write"}
 	batches = []int{1, 16, 32}
@@ -93,8 +101,8 @@ type prepared struct {
 }
 
 // prepare calls test/oracle to build the fake kernel.
-func prepare(ctx context.Context, root, release, dir string) (prepared, error) {
-	cmd := exec.CommandContext(ctx, "go", "run", "./test/oracle", "-prepare", dir, "-driver", "mlx5", "-release", release)
+func prepare(ctx context.Context, root, driver, release, dir string) (prepared, error) {
+	cmd := exec.CommandContext(ctx, "go", "run", "./test/oracle", "-prepare", dir, "-driver", driver, "-release", release)
 	cmd.Dir, cmd.Stderr = root, os.Stderr
 	var p prepared
 	out, err := cmd.Output()
@@ -111,17 +119,29 @@ func build(ctx context.Context, o options, dir string) (*programs, error) {
 	}
 	sysfs := filepath.Join(dir, "sysfs")
 	p := &programs{dir: dir}
-	if p.c, err = prepare(ctx, root, o.release, sysfs); err != nil {
+	if p.c, err = prepare(ctx, root, o.driver, o.release, sysfs); err != nil {
 		return nil, err
 	}
 	oracle, here := filepath.Join(root, "test/oracle/c"), filepath.Join(root, "test/bench-mlx5")
 	// The provider registers itself when it is loaded. No symbol refers to it.
-	for _, name := range []string{"bench", "receive"} {
-		cmd := exec.CommandContext(ctx, "gcc", append(slices.Clone(p.c.CFlags), "-O2", "-g", "-std=gnu17", "-Wall", "-Wextra", "-Werror", "-pthread",
-			"-I"+oracle, "-o", p.path(name), filepath.Join(here, "c", name+".c"), "-Wl,--no-as-needed", "-lmlx5", "-libverbs", "-ldl")...)
+	programs := map[string][]string{"bench": {"bench.c", o.driver + ".c"}}
+	link := []string{"-Wl,--no-as-needed", "-libverbs", "-ldl"}
+	if o.driver == "mlx5" {
+		programs["receive"] = []string{"receive.c"}
+		link = []string{"-Wl,--no-as-needed", "-lmlx5", "-libverbs", "-ldl"}
+	}
+	for name, files := range programs {
+		for i := range files {
+			files[i] = filepath.Join(here, "c", files[i])
+		}
+		cmd := exec.CommandContext(ctx, "gcc", append(append(slices.Clone(p.c.CFlags), "-O2", "-g", "-std=gnu17", "-Wall", "-Wextra", "-Werror", "-pthread",
+			"-I"+oracle, "-o", p.path(name)), slices.Concat(files, link)...)...)
 		if text, err := cmd.CombinedOutput(); err != nil {
 			return nil, fmt.Errorf("gcc: %w\n%s", err, text)
 		}
+	}
+	if o.driver != "mlx5" {
+		return p, goBuild(ctx, filepath.Join(here, "ours"), p.path("ours"), "CGO_ENABLED=0")
 	}
 	cflags := strings.Join(p.c.CFlags, " ")
 	if err := goBuild(ctx, filepath.Join(here, "cgo"), p.path("cgo"), "CGO_ENABLED=1", "CGO_CFLAGS=-O2 -g -I"+oracle+" "+cflags,

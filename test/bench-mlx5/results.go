@@ -86,6 +86,9 @@ func ratios(ns, ir *results) string {
 		{"inline to cgo, ns", ns, rowPost, "inline", rowCgo, "0.33 / 0.66"},
 		{"poll to cgo, ns", ns, rowPost, "poll", rowCgo, "0.33 / 0.66"},
 	} {
+		if math.IsNaN(row.r.get(row.ours, row.kind, 1) / row.r.get(row.theirs, row.kind, 1)) {
+			continue // the driver lacks a subject
+		}
 		fmt.Fprintf(&b, "| %s | %s | %s |\n", row.what,
 			triple("%.2f", func(batch int) float64 {
 				return row.r.get(row.ours, row.kind, batch) / row.r.get(row.theirs, row.kind, batch)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Measures posting and polling with libmlx5, on the fake device of test/oracle.
+/* Measures posting and polling with a provider of rdma-core, on the fake device of test/oracle.
  *
  *	bench post|wr CASE BATCH ROUNDS
  *
@@ -8,11 +8,8 @@
  * each polled completion. post is ibv_post_send, and wr is the builder ibv_wr_*. Each
  * measured loop is a function, so that callgrind can count it. */
 #define _GNU_SOURCE
-#include <endian.h>
 #include <stdbool.h>
 #include <string.h>
-
-#include <infiniband/mlx5dv.h>
 
 #include "bench.h"
 
@@ -27,27 +24,6 @@ static struct ibv_qp *qp;
 static struct ibv_qp_ex *qx;
 static struct ibv_mr *mr;
 static uint8_t data[4096] __attribute__((aligned(4096)));
-static uint32_t produced; /* completions */
-static uint16_t at;       /* WQEBB of the next request to complete */
-
-/* complete acts as the device, and completes the posted requests of a round. */
-static void complete(bool inlined)
-{
-	uint32_t n = fake->cq[0].cqe + 1;
-	struct mlx5_cqe64 *ring = (struct mlx5_cqe64 *)(uintptr_t)fake->cq[0].buf;
-	uint32_t op = inlined ? MLX5_OPCODE_SEND : MLX5_OPCODE_RDMA_WRITE;
-
-	for (int i = 0; i < ROUND; i++) {
-		struct mlx5_cqe64 *c = &ring[produced & (n - 1)];
-		c->srqn_uidx = htobe32(fake->qp[0].uidx);
-		c->sop_drop_qpn = htobe32(op << 24 | qp->qp_num);
-		c->wqe_counter = htobe16(at);
-		c->byte_cnt = 0;
-		__atomic_store_n(&c->op_own, !!(produced & n), __ATOMIC_RELEASE);
-		at += inlined ? 2 : 1;
-		produced++;
-	}
-}
 
 __attribute__((noinline)) void measure_post(struct ibv_send_wr *w, int calls)
 {
@@ -159,7 +135,7 @@ int main(int argc, char **argv)
 		else
 			measure_wr_write(batch, ROUND / batch);
 		double t1 = now();
-		complete(inlined);
+		complete_round(fake, inlined);
 		double t2 = now();
 		measure_poll(wc, batch);
 		double t3 = now();

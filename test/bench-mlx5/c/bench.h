@@ -5,6 +5,7 @@
 #define BENCH_H
 
 #include <dlfcn.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
@@ -14,6 +15,9 @@
 #include "fakeuv.h"
 
 enum { ROUND = 512, MAX_BATCH = 64 };
+
+/* complete_round acts as the device, and completes the posted requests of a round (mlx5.c, erdma.c). */
+void complete_round(struct fake_state *fake, bool inlined);
 
 static inline void die(const char *what)
 {
@@ -47,6 +51,11 @@ static inline struct fake_state *fake_kernel(void)
 
 static inline struct ibv_context *open_device(void)
 {
+	const char *provider = getenv("FAKEUV_PROVIDER");
+	if (provider && !dlopen(provider, RTLD_NOW)) {
+		fprintf(stderr, "dlopen: %s\n", dlerror());
+		exit(1);
+	}
 	struct ibv_device **list = ibv_get_device_list(NULL);
 	struct ibv_context *ctx = list && list[0] ? ibv_open_device(list[0]) : NULL;
 	if (!ctx)

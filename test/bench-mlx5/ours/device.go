@@ -4,6 +4,7 @@ package main
 
 import (
 	"purerdma/provider"
+	"purerdma/provider/erdma"
 	"purerdma/provider/mlx5"
 	"purerdma/provider/mlx5/mlx5test"
 	"purerdma/verbs"
@@ -17,19 +18,39 @@ type device struct {
 	verbsCQ *verbs.CQ
 	mr      *verbs.MR
 
-	fake *mlx5test.QP
-	ring *mlx5test.CQ
-	at   uint16 // WQEBB, or slot, of the next request to complete
+	card card
 
 	receives bool // receives are posted
 	inCQE    bool // the device puts the data of receives into completions
 }
 
+// card is the fake device behind a QP.
+type card interface {
+	// complete completes n posted requests of a round.
+	complete(d *device, inline bool, n int)
+}
+
+// mlx5Card is a fake ConnectX.
+type mlx5Card struct {
+	qp *mlx5test.QP
+	cq *mlx5test.CQ
+	at uint16 // WQEBB, or slot, of the next request to complete
+}
+
 // newDevices creates QPs of one PD and moves them to RTS. Each has its own CQ, and all share one memory region.
-func newDevices(n int, unlocked, receives bool) ([]*device, error) {
+func newDevices(driver string, n int, unlocked, receives bool) ([]*device, error) {
 	k := mlx5test.New("mlx5_0")
-	h := &verbs.Host{Drivers: []provider.Driver{mlx5.Driver{}}, Kernel: k}
-	dev, err := h.Open("mlx5_0")
+	h, name := &verbs.Host{Drivers: []provider.Driver{mlx5.Driver{}}, Kernel: k}, "mlx5_0"
+	newest := func() card {
+		qps, cqs := k.QPs(), k.CQs()
+		return &mlx5Card{qp: qps[len(qps)-1], cq: cqs[len(cqs)-1]}
+	}
+	if driver == "erdma" {
+		k := newErdma()
+		h, name = &verbs.Host{Drivers: []provider.Driver{erdma.Driver{}}, Kernel: k}, "erdma_0"
+		newest = func() card { return k }
+	}
+	dev, err := h.Open(name)
 	if err != nil {
 		return nil, err
 	}
@@ -44,16 +65,17 @@ func newDevices(n int, unlocked, receives bool) ([]*device, error) {
 	var all []*device
 	for range n {
 		d := &device{mr: mr, receives: receives}
-		if err := d.create(k, pd, unlocked); err != nil {
+		if err := d.create(pd, unlocked); err != nil {
 			return nil, err
 		}
+		d.card = newest()
 		all = append(all, d)
 	}
 	return all, nil
 }
 
 // create creates the CQ and the QP.
-func (d *device) create(k *mlx5test.Kernel, pd *verbs.PD, unlocked bool) (err error) {
+func (d *device) create(pd *verbs.PD, unlocked bool) (err error) {
 	size := verbs.QPCap{SendWR: 1024, RecvWR: 1, SendSGE: 1, RecvSGE: 1, Inline: length}
 	if d.receives {
 		size.RecvWR = maxRound
@@ -65,8 +87,6 @@ func (d *device) create(k *mlx5test.Kernel, pd *verbs.PD, unlocked bool) (err er
 		return err
 	}
 	d.qp, d.cq = d.verbs.Provider(), d.verbsCQ.Provider()
-	qps, cqs := k.QPs(), k.CQs()
-	d.fake, d.ring = qps[len(qps)-1], cqs[len(cqs)-1]
 	return d.connect()
 }
 
@@ -125,9 +145,9 @@ func (d *device) batch(by string, inline bool, n, calls int) func() {
 	return func() { measureVerbsBatchWrite(b, sge, n, calls) }
 }
 
-// complete acts as the device, and completes the posted requests of a round.
-func (d *device) complete(inline bool, n int) {
-	e := mlx5test.CQE{Opcode: mlx5test.CQEReq, SendOpcode: 0x08, UserIndex: d.fake.Create.UIdx, QPN: d.fake.Num}
+// complete implements card.
+func (c *mlx5Card) complete(d *device, inline bool, n int) {
+	e := mlx5test.CQE{Opcode: mlx5test.CQEReq, SendOpcode: 0x08, UserIndex: c.qp.Create.UIdx, QPN: c.qp.Num}
 	blocks := uint16(1)
 	switch {
 	case d.receives:
@@ -139,10 +159,10 @@ func (d *device) complete(inline bool, n int) {
 		e.SendOpcode, blocks = 0x0a, 2
 	}
 	for range n {
-		e.WQECounter = d.at
-		if !d.ring.Complete(e.Bytes(64)) {
+		e.WQECounter = c.at
+		if !c.cq.Complete(e.Bytes(64)) {
 			panic("the CQ is full")
 		}
-		d.at += blocks
+		c.at += blocks
 	}
 }

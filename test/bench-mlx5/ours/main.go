@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Ours is the benchmark of posting and polling in provider/mlx5, on a device that is memory.
+// Ours is the benchmark of posting and polling in provider/mlx5 or provider/erdma, on a device that is memory.
 //
-//	ours post|batch|builder|verbs|verbsbatch|recv locked|unlocked inline|write BATCH ROUNDS REQUESTS
+//	ours [-driver erdma] post|batch|builder|verbs|verbsbatch|recv locked|unlocked inline|write BATCH ROUNDS REQUESTS
 //	ours receive plain|data BATCH ROUNDS POLLERS
 //	ours conn start|post NUMBER ROUNDS REQUESTS
 //	ours goroutines shared|own|late NUMBER ROUNDS REQUESTS
@@ -41,6 +41,10 @@ func main() {
 }
 
 func run(args []string) error {
+	driver := "mlx5"
+	if len(args) > 2 && args[0] == "-driver" {
+		driver, args = args[1], args[2:]
+	}
 	switch {
 	case len(args) == 5 && args[0] == "receive":
 		return runReceive(args[1] == "data", args[2:])
@@ -66,7 +70,7 @@ func run(args []string) error {
 	}
 	runtime.LockOSThread()
 	by, inline := args[0], args[2] == "inline"
-	devices, err := newDevices(1, args[1] == "unlocked", by == "recv")
+	devices, err := newDevices(driver, 1, args[1] == "unlocked", by == "recv")
 	if err != nil {
 		return err
 	}
@@ -99,7 +103,7 @@ func run(args []string) error {
 		t0 := time.Now()
 		post()
 		t1 := time.Now()
-		d.complete(inline, round)
+		d.card.complete(d, inline, round)
 		t2 := time.Now()
 		poll(wcs)
 		t3 := time.Now()

@@ -33,7 +33,7 @@ func runReceive(inCQE bool, args []string) error {
 	if maxRound%batch != 0 || pollers > runtime.NumCPU() {
 		return fmt.Errorf("invalid batch %d, or %d pollers on %d processors", batch, pollers, runtime.NumCPU())
 	}
-	devices, err := newDevices(pollers, false, true)
+	devices, err := newDevices("mlx5", pollers, false, true)
 	if err != nil {
 		return err
 	}
@@ -53,7 +53,7 @@ func runReceive(inCQE bool, args []string) error {
 				t0 := time.Now()
 				measureRecv(d.qp, recvs, maxRound/batch)
 				t1 := time.Now()
-				d.complete(false, maxRound)
+				d.card.complete(d, false, maxRound)
 				arrived.Add(1)
 				for i := 1; arrived.Load() < int64(pollers)*(r+1); i++ {
 					if i%yieldAfter == 0 {
