@@ -56,6 +56,14 @@ type QueuePinner interface {
 	PinsQueues()
 }
 
+// SGELimiter is a Context whose device has different limits for the elements of requests and of receives.
+// The kernel reports the smaller limit (max_sge of struct ib_uverbs_query_device_resp).
+type SGELimiter interface {
+	Context
+	// MaxSGE returns the maximum number of elements of a request and of a receive.
+	MaxSGE() (send, recv int)
+}
+
 // Logger is a Context that logs faults of its device which no call returns.
 type Logger interface {
 	Context

@@ -155,7 +155,9 @@ type DeviceAttr struct {
 	PageSizes       uint64 // bit n: pages of 1<<n bytes
 	MaxQP           int
 	MaxQPWR         int // requests in one work queue
-	MaxSGE          int // elements of one request
+	MaxSGE          int // the smaller of the next two limits.
+	MaxSendSGE      int // elements of one request that is not a READ
+	MaxRecvSGE      int // elements of one receive
 	MaxSGERd        int // elements of one READ
 	MaxCQ           int
 	MaxCQE          int // completions in one CQ
@@ -277,6 +279,8 @@ func deviceAttr(k *abi.UverbsQueryDeviceResp) DeviceAttr {
 		MaxQP:           int(k.MaxQP),
 		MaxQPWR:         int(k.MaxQPWR),
 		MaxSGE:          int(k.MaxSGE),
+		MaxSendSGE:      int(k.MaxSGE),
+		MaxRecvSGE:      int(k.MaxSGE),
 		MaxSGERd:        int(k.MaxSGERd),
 		MaxCQ:           int(k.MaxCQ),
 		MaxCQE:          int(k.MaxCQE),

@@ -61,6 +61,9 @@ func (s *deviceContext) query() error {
 	}
 	s.attr = deviceAttr(&ex.Base)
 	s.attr.extend(&ex)
+	if d, ok := s.ctx.(provider.SGELimiter); ok {
+		s.attr.MaxSendSGE, s.attr.MaxRecvSGE = d.MaxSGE()
+	}
 	if d, ok := s.ctx.(provider.PacketDevice); ok {
 		s.attr.Packets = d.PacketCaps()
 	}

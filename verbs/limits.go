@@ -54,8 +54,8 @@ func (s *deviceContext) checkCap(c *QPCap) error {
 	return checkLimits(
 		limit{"Cap.SendWR", c.SendWR, s.attr.MaxQPWR},
 		limit{"Cap.RecvWR", c.RecvWR, s.attr.MaxQPWR},
-		limit{"Cap.SendSGE", c.SendSGE, s.attr.MaxSGE},
-		limit{"Cap.RecvSGE", c.RecvSGE, s.attr.MaxSGE},
+		limit{"Cap.SendSGE", c.SendSGE, s.attr.MaxSendSGE},
+		limit{"Cap.RecvSGE", c.RecvSGE, s.attr.MaxRecvSGE},
 		limit{"Cap.Inline", c.Inline, 0}, // the provider checks it
 	)
 }

@@ -30,7 +30,7 @@ type QPConfig struct {
 	// on the PD of the QP. Drivers differ in whose memory its receives may name.
 	SRQ *SRQ
 	// Cap holds the capacities that the QP needs at least. Zero fields mean 128 sends, 128
-	// receives, 2 elements in each, and 32 bytes inline. QP.Cap returns the actual capacities.
+	// receives, 2 elements in each (1 if the device has no more), and 32 bytes inline. QP.Cap returns the actual capacities.
 	// They are lower than requested if a CQ that is made for the QP cannot have that many entries.
 	Cap QPCap
 	// SignalAll makes every send complete with a WC, even without SendSignaled.
@@ -54,8 +54,8 @@ type QPConfig struct {
 	Spin time.Duration
 }
 
-// withDefaults returns c with the zero fields of Cap and Type filled in.
-func (c QPConfig) withDefaults() QPConfig {
+// withDefaults returns c with the zero fields of Cap and Type filled in for a device.
+func (c QPConfig) withDefaults(a *DeviceAttr) QPConfig {
 	set := func(v *int, d int) {
 		if *v == 0 {
 			*v = d
@@ -63,13 +63,21 @@ func (c QPConfig) withDefaults() QPConfig {
 	}
 	set(&c.Cap.SendWR, 128)
 	set(&c.Cap.RecvWR, 128)
-	set(&c.Cap.SendSGE, 2)
-	set(&c.Cap.RecvSGE, 2)
+	set(&c.Cap.SendSGE, defaultSGE(a.MaxSendSGE))
+	set(&c.Cap.RecvSGE, defaultSGE(a.MaxRecvSGE))
 	set(&c.Cap.Inline, 32)
 	if c.Type == 0 {
 		c.Type = RC
 	}
 	return c
+}
+
+// defaultSGE returns the default number of elements for a device's maximum, which is 0 if the device does not report it.
+func defaultSGE(most int) int {
+	if most == 1 {
+		return 1
+	}
+	return 2
 }
 
 // QP is a queue pair (ibv_create_qp(3)). Its methods may be called concurrently.

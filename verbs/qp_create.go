@@ -14,7 +14,7 @@ import (
 
 // CreateQP makes a queue pair in state QPReset. The caller closes it.
 func (p *PD) CreateQP(cfg QPConfig) (*QP, error) {
-	q, err := p.createQP(cfg.withDefaults())
+	q, err := p.createQP(cfg.withDefaults(&p.dev.attr))
 	return q, p.dev.opError("create QP on", err)
 }
 

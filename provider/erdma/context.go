@@ -26,6 +26,7 @@ type Context struct {
 var (
 	_ provider.QueuePinner = (*Context)(nil)
 	_ provider.Logger      = (*Context)(nil)
+	_ provider.SGELimiter  = (*Context)(nil)
 )
 
 // recordSize is the distance of two doorbell records, the cache line of most processors.
@@ -37,6 +38,9 @@ func (c *Context) Close() error { return c.doorbells.close() }
 
 // PinsQueues implements provider.QueuePinner.
 func (c *Context) PinsQueues() {}
+
+// MaxSGE implements provider.SGELimiter. liberdma has the same constants.
+func (c *Context) MaxSGE() (send, recv int) { return maxSendSGE, maxRecvSGE }
 
 // SetLog implements provider.Logger.
 func (c *Context) SetLog(l *slog.Logger) { c.log = l }

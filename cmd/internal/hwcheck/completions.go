@@ -48,7 +48,7 @@ func checkWide(t *trial) {
 			continue
 		}
 		used++
-		for elements := 1; elements <= min(2, t.attr.MaxSGE); elements++ {
+		for elements := 1; elements <= min(2, t.attr.MaxRecvSGE); elements++ {
 			s := Stream{Count: 600, Min: 0, Span: 131, Elements: elements, Depth: 64, Reads: true}
 			cfg := s.config()
 			cfg.Completions = options

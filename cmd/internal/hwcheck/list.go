@@ -41,12 +41,12 @@ func gathered(memory []byte, pieces []piece) []byte {
 
 // sge returns the number of elements that checks of lists use.
 func (t *trial) sge() (send, recv, read int) {
-	most := min(t.attr.MaxSGE, 16)
-	read = most
+	send, recv = min(t.attr.MaxSendSGE, 16), min(t.attr.MaxRecvSGE, 16)
+	read = send
 	if n := t.attr.MaxSGERd; n > 0 {
 		read = min(read, n)
 	}
-	return most, most, read
+	return send, recv, read
 }
 
 func checkGather(t *trial) {

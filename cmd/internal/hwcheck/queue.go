@@ -57,7 +57,7 @@ func (t *trial) reads(n int) int {
 }
 
 func checkShortData(t *trial) {
-	for elements := 1; elements <= min(4, t.attr.MaxSGE); elements++ {
+	for elements := 1; elements <= min(4, t.attr.MaxRecvSGE); elements++ {
 		for _, noScatter := range []bool{false, true} {
 			s := Stream{Count: t.reads(600), Min: 0, Span: 66, Elements: elements, Depth: 64, Reads: true}
 			cfg := s.config()
