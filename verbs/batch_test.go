@@ -73,7 +73,7 @@ func TestBatch(t *testing.T) {
 		}
 
 		// An error persists until Post or Discard.
-		full := make([]verbs.SGE, 4)
+		full := make([]verbs.SGE, l.qp.Cap().SendSGE+1)
 		for name, tc := range map[string]struct {
 			add  func()
 			want error

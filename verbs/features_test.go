@@ -20,6 +20,8 @@ func wantFeatures(t *testing.T) verbs.Features {
 	switch vmtest.Driver() {
 	case "siw":
 		return verbs.Features{SendInvMR: true, ReadInv: true, ReadNeedsRemoteWrite: true, LateReads: true}
+	case "erdma":
+		return verbs.Features{Immediate: true, Atomics: linuxSince(t, 6, 2), ReportsInv: true, ReadNeedsRemoteWrite: true}
 	case "mlx5":
 		return verbs.Features{UC: true, UD: true, XRC: true, Immediate: true, Atomics: true,
 			MWType1: true, MWType2: true, LocalInv: true, SendInvMW: true, ReportsInv: true}

@@ -19,9 +19,10 @@ import (
 // TestIWARPWrongMemory is TestVMWrongMemory for iWARP. On iWARP, a WRITE completes when it is
 // sent, and a peer that refuses a request ends the connection. A request without the access
 // right must have no effect, and both QPs must fail. An event informs the peer, unless a WRITE
-// has named unregistered memory.
+// has named unregistered memory of siw. All events of erdma are QP_FATAL (erdma_aeq_event_handler).
 func TestIWARPWrongMemory(t *testing.T) {
 	const size = 8192
+	erdma := vmtest.Driver() == "erdma"
 	access, request := []verbs.AsyncEventType{verbs.AsyncQPAccessErr}, []verbs.AsyncEventType{verbs.AsyncQPReqErr}
 	for _, c := range []struct {
 		name   string
@@ -44,6 +45,9 @@ func TestIWARPWrongMemory(t *testing.T) {
 		// docs/reference/driver-faults.md
 		{"read without the right", verbs.OpRead, verbs.LocalWrite, 0, 0, 8, true, nil},
 	} {
+		if erdma {
+			c.done, c.told = false, []verbs.AsyncEventType{verbs.AsyncQPFatal}
+		}
 		t.Run(c.name, func(t *testing.T) {
 			l, r := vmWire(t).pair(t, verbs.QPCap{})
 			access := c.access &^ verbs.RemoteAtomic
@@ -105,11 +109,16 @@ func bothFail(t *testing.T, l, r *end) {
 }
 
 // TestIWARPWrongLocalMemory names local memory that is unregistered or lacks the access right.
-// The request fails with siw's status and an event. The connection ends, and all other requests
+// The request fails with the driver's status and an event. The connection ends, and all other requests
 // on it are flushed. Another connection keeps working.
 func TestIWARPWrongLocalMemory(t *testing.T) {
 	rt := vmWire(t)
 	a, b := rt.pair(t, verbs.QPCap{})
+	erdma := vmtest.Driver() == "erdma"
+	sent := verbs.WCSuccess // the status of a SEND that the peer's receive cannot take
+	if erdma {
+		sent = verbs.WCGeneralErr
+	}
 	for _, k := range []struct {
 		name   string
 		op     verbs.SendOpcode
@@ -121,6 +130,12 @@ func TestIWARPWrongLocalMemory(t *testing.T) {
 		{"READ", verbs.OpRead, verbs.WCLocProtErr, verbs.AsyncQPAccessErr},
 		{"receive", verbs.OpSend, verbs.WCGeneralErr, verbs.AsyncQPAccessErr},
 	} {
+		switch {
+		case erdma && k.name == "receive":
+			k.status, k.event = verbs.WCRemAccessErr, verbs.AsyncQPFatal
+		case erdma:
+			k.status, k.event = verbs.WCLocAccessErr, verbs.AsyncQPFatal
+		}
 		for _, m := range []struct {
 			name string
 			sge  func(own, strange, ro *verbs.MR) verbs.SGE
@@ -171,8 +186,8 @@ func TestIWARPWrongLocalMemory(t *testing.T) {
 				if wc := got[at][id]; wc.Status != k.status {
 					t.Errorf("status of the request = %v, want %v", wc.Status, k.status)
 				}
-				if wc := got[l][1]; at == r && wc.Status != verbs.WCSuccess {
-					t.Errorf("status of the SEND = %v, want WCSuccess", wc.Status)
+				if wc := got[l][1]; at == r && wc.Status != sent {
+					t.Errorf("status of the SEND = %v, want %v", wc.Status, sent)
 				}
 				if ev := expect(t, events, k.event); ev.QP != at.qp {
 					t.Errorf("event = %+v, want one of QP %p", ev, at.qp)
@@ -240,14 +255,18 @@ func TestIWARPSendInv(t *testing.T) {
 	}
 }
 
-// TestIWARPRefusals requests features that siw does not have.
+// TestIWARPRefusals requests features that devices of iWARP do not have. Only siw has shared receive queues.
 func TestIWARPRefusals(t *testing.T) {
 	e := newEnd(t, verbs.DefaultHost(), vmtest.Hosts(t, 1)[0], verbs.QPCap{})
-	srq, err := e.pd.CreateSRQ(verbs.SRQConfig{})
-	if err != nil {
-		t.Fatalf("PD.CreateSRQ: %v", err)
+	shared := func() error { _, err := e.pd.CreateSRQ(verbs.SRQConfig{}); return err }
+	if vmtest.Driver() == "siw" {
+		srq, err := e.pd.CreateSRQ(verbs.SRQConfig{})
+		if err != nil {
+			t.Fatalf("PD.CreateSRQ: %v", err)
+		}
+		closer(t, srq)
+		shared = func() error { return srq.Modify(verbs.SRQAttr{MaxWR: 500}, verbs.SRQAttrMaxWR) }
 	}
-	closer(t, srq)
 	for _, c := range []struct {
 		what string
 		want error
@@ -255,10 +274,10 @@ func TestIWARPRefusals(t *testing.T) {
 	}{
 		{"another size of a CQ", errors.ErrUnsupported, func() error { return e.cq.Resize(500) }},
 		{"moderation of a CQ", errors.ErrUnsupported, func() error { return e.cq.Moderate(10, 0) }},
-		{"another size of an SRQ", errors.ErrUnsupported, func() error { return srq.Modify(verbs.SRQAttr{MaxWR: 500}, verbs.SRQAttrMaxWR) }},
+		{"an SRQ, or another size of one", errors.ErrUnsupported, shared},
 		{"window of type 1", errors.ErrUnsupported, func() error { _, err := e.pd.AllocMW(verbs.MWType1); return err }},
 		{"window of type 2", errors.ErrUnsupported, func() error { _, err := e.pd.AllocMW(verbs.MWType2); return err }},
-		// It takes a UD QP, which siw does not have.
+		// It takes a UD QP, which iWARP does not have.
 		{"multicast", syscall.EINVAL, func() error { return e.qp.AttachMulticast(verbs.GID{0: 0xff}, 0) }},
 	} {
 		var op *verbs.OpError

@@ -23,8 +23,9 @@ func TestProvider(t *testing.T) {
 				l, r := rt.pair(t, cap)
 				return l.bare(t), r.bare(t)
 			},
-			Ops:   operations(dev),
-			Delay: 30 * time.Second,
+			Ops:     operations(dev),
+			RecvSGE: dev.Attr().MaxRecvSGE,
+			Delay:   30 * time.Second,
 		}
 		s.Run(t)
 	})
@@ -42,8 +43,8 @@ func operations(dev *verbs.Device) []provider.SendOpcode {
 		{f.Atomics, []provider.SendOpcode{provider.OpCompareSwap, provider.OpFetchAdd}},
 		{f.AtomicWrite, []provider.SendOpcode{provider.OpAtomicWrite}},
 		{f.FlushGlobal, []provider.SendOpcode{provider.OpFlush}},
-		// provider/rxe builds these two even if the kernel has no windows.
-		{f.Immediate, []provider.SendOpcode{provider.OpBindMW, provider.OpLocalInv}},
+		// provider/rxe builds these two even if the kernel has no windows. iWARP has none.
+		{dev.Transport() != verbs.TransportIWARP, []provider.SendOpcode{provider.OpBindMW, provider.OpLocalInv}},
 		{f.ReadInv, []provider.SendOpcode{provider.OpReadInv}},
 	} {
 		if o.has {

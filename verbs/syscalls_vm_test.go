@@ -23,7 +23,7 @@ func TestVMSystemCalls(t *testing.T) {
 	defer runtime.UnlockOSThread()
 	l, r := vmWire(t).pair(t, verbs.QPCap{})
 	doorbells := 1
-	if vmtest.Driver() == "mlx5" {
+	if d := vmtest.Driver(); d == "mlx5" || d == "erdma" {
 		doorbells = 0
 	}
 	var b verbs.Batch
