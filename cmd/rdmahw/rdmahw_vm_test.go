@@ -37,7 +37,7 @@ func wantPassed(t *testing.T, status int, r *hwreport.Report) {
 		t.Errorf("run() = %d with %s, want 0 and at least %d checks passed", status, r.Summary(), least)
 	}
 	want := hwreport.Software
-	if vmtest.Driver() == "mlx5" {
+	if driver := vmtest.Driver(); driver == "mlx5" || driver == "erdma" {
 		want = hwreport.Model
 	}
 	if r.Machine.Kind != want || r.Machine.Driver != vmtest.Driver() {
@@ -119,7 +119,7 @@ func TestVMFaults(t *testing.T) {
 		result := &r.Results[i]
 		want := hwreport.Pass
 		if result.ID == "health-recover" {
-			want = hwreport.Skip // rxe and siw have no reporters, and mlx5_core has none that can be tested
+			want = hwreport.Skip // rxe, siw and erdma have no reporters, and mlx5_core has none that can be tested
 		}
 		if result.Status != want {
 			t.Errorf("run(-destructive) = %s: %q, want %s", strings.TrimSpace(result.Line()), result.Evidence, want)

@@ -29,7 +29,7 @@ type Kind string
 // Kinds of devices.
 const (
 	Card     Kind = "card"
-	Model    Kind = "model"    // the software ConnectX of the project
+	Model    Kind = "model"    // a modeled device of the project
 	Software Kind = "software" // rxe and siw
 )
 

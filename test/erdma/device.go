@@ -26,8 +26,9 @@ const (
 	// localKey is the key of all memory, for the host's kernel.
 	localKey = 0xffff_ff00
 
-	version         = 1
-	firmwareVersion = 0x0003_0001
+	version = 1
+	// firmwareVersion distinguishes the model from an adapter ("PR"). cmd/internal/hwcheck reads it.
+	firmwareVersion = 0x5052_0001
 )
 
 // vectors is the number of MSI-X vectors. Vector 0 is for commands and asynchronous events.

@@ -21,6 +21,10 @@ import (
 // modelBoard is the board of the software ConnectX (package test/connectx).
 const modelBoard = "PURERDMA_MODEL"
 
+// modelFirmware is the version of the firmware of the software eRDMA (package test/erdma). Its driver reports
+// neither a board nor the PCI function.
+const modelFirmware = 0x5052_0001
+
 // Describe describes the target's device and its host. It reads files of the kernel and leaves out missing
 // files.
 func Describe(t *Target) hwreport.Machine {
@@ -130,6 +134,9 @@ func describeDevice(t *Target, m *hwreport.Machine) {
 		return
 	}
 	defer dev.Close()
+	if m.Driver == "erdma" && dev.Attr().FWVersion == modelFirmware {
+		m.Kind = hwreport.Model
+	}
 	addFields(m.Facts, "attr.", dev.Attr())
 	features := dev.Features()
 	addFields(m.Facts, "feature.", &features)

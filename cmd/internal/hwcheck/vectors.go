@@ -33,7 +33,7 @@ func checkVectors(t *trial) {
 		types = append(types, verbs.UC)
 	}
 	for _, typ := range types {
-		l := t.link(Config{Type: typ, Cap: verbs.QPCap{SendSGE: 2, RecvSGE: 2, Inline: 64}})
+		l := t.link(Config{Type: typ, Cap: verbs.QPCap{SendSGE: 2, Inline: 64}})
 		for i, size := range vectorSizes {
 			sendOne(l, i, size)
 			sendInline(l, i, min(size, 64))
@@ -114,7 +114,7 @@ func (l *link) connectedVectors() {
 }
 
 // scatterConfig is the configuration of ends whose messages may be in completions.
-var scatterConfig = Config{SignalAll: true, Cap: verbs.QPCap{SendSGE: 2, RecvSGE: 2}}
+var scatterConfig = Config{SignalAll: true, Cap: verbs.QPCap{SendSGE: 2}}
 
 // shortMessages sends and reads messages of all sizes that may be in completions. The receives have several elements.
 func (t *trial) shortMessages(cfg Config, op verbs.SendOpcode, elements int) {
