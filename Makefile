@@ -219,11 +219,12 @@ MATRIX_MLX5_ROWS = $(foreach k,$(KERNELS),-- $(call VM,$(k),mlx5) -skip '$(NO_KE
 matrix-mlx5: $(TOOLS) $(TWO_VMS) compiler ## run all tests that need RDMA on a software ConnectX, on each kernel of KERNELS, rdma-core and ours between two VMs, and rdma-core of NEWER
 	@$(RUN) $(MATRIX_MLX5_ROWS)
 
-# What runs on the software eRDMA: rdma-core's programs.
-ERDMA_TESTS ?= ./test/erdma/liberdma
-ERDMA_ROWS   = $(foreach k,$(KERNELS),-- $(call VM,$(k),erdma) -skip '$(NO_KERNEL)' -packages $(PEERS),perftest -estimate 2m $(ERDMA_TESTS))
+# What runs on the software eRDMA: rdma-core's programs, and then ours.
+ERDMA_TESTS ?= ./test/erdma/liberdma ./verbs ./pool ./cm ./oob ./ucma ./uverbs ./rdmanl
+ERDMA_ROWS   = $(foreach k,$(KERNELS),-- $(call VM,$(k),erdma) -skip '$(NO_KERNEL)' -packages $(PEERS),perftest -timeout 20m -estimate 8m $(ERDMA_TESTS) \
+	-- $(call STREAM_ROW,$(k),erdma,$(STREAMS) ./test/nettest))
 
-test-erdma: $(TOOLS) ## run rdma-core's programs on a software eRDMA under the kernel's own driver, on each kernel of KERNELS
+test-erdma: $(TOOLS) ## run rdma-core's programs, and ours, on a software eRDMA under the kernel's own driver, on each kernel of KERNELS
 	@$(RUN) $(ERDMA_ROWS)
 
 # Tests in a virtual machine of arm64, by emulation: connections, verbs, the data paths and streams, and

@@ -116,6 +116,9 @@ func TestGarbageInRequestsAndAnswers(t *testing.T) {
 		conn, err := from.Dial(within(t, 20*time.Second), "tcp", ln.Addr().String())
 		if refuse {
 			var rej *cm.RejectError
+			if len(back) == 0 && isLostRejection(err) {
+				return nil
+			}
 			if !errors.As(err, &rej) {
 				return fmt.Errorf("Dial of a refusing server = %v, want a RejectError", err)
 			}

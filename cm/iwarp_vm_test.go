@@ -23,8 +23,8 @@ import (
 	"purerdma/verbs"
 )
 
-// These tests check the differences of iWARP (rdmavm -driver siw). The table in test/run lists
-// the exceptions of the other tests.
+// These tests check the differences of iWARP (rdmavm -driver siw and erdma). The table in test/run
+// lists the exceptions of the other tests.
 
 // TestIWARPConnection checks the order and the contents of the events in a connection's life.
 func TestIWARPConnection(t *testing.T) {
@@ -42,13 +42,17 @@ func TestIWARPConnection(t *testing.T) {
 	r.want(r.server, server, cm.EventEstablished, 0)
 	r.exchange(client, server) // the connecting side sends first
 	r.exchange(server, client)
-	// The depths are negotiated. A side serves as many READs as the other side issues.
+	// siw negotiates the depths. A side serves as many READs as the other side issues.
+	served := uint8(1)
+	if vmtest.Driver() == "erdma" {
+		served = 3
+	}
 	active, err := client.QP().Query()
 	r.ok(err)
 	passive, err := server.QP().Query()
 	r.ok(err)
-	if active.State != verbs.QPRTS || active.MaxRdAtomic != 2 || active.MaxDestRdAtomic != 1 || passive.MaxRdAtomic != 1 || passive.MaxDestRdAtomic != 2 {
-		t.Errorf("active  %+v\npassive %+v\nwant MaxRdAtomic 2 and 1, MaxDestRdAtomic 1 and 2", active, passive)
+	if active.State != verbs.QPRTS || active.MaxRdAtomic != 2 || active.MaxDestRdAtomic != served || passive.MaxRdAtomic != 1 || passive.MaxDestRdAtomic != 2 {
+		t.Errorf("active  %+v\npassive %+v\nwant MaxRdAtomic 2 and 1, MaxDestRdAtomic %d and 2", active, passive, served)
 	}
 
 	r.ok(client.Disconnect())
@@ -106,10 +110,19 @@ func TestIWARPWithoutQP(t *testing.T) {
 
 func TestIWARPRejected(t *testing.T) {
 	reset := -int(syscall.ECONNRESET)
-	check := func(t *testing.T, ev *cm.Event, data []byte) {
+	check := func(t *testing.T, r *rig, id *cm.ID, data []byte) {
 		t.Helper()
+		ev, err := r.client.Next(within(t, 10*time.Second))
+		r.ok(err)
+		ev.Ack()
+		if data == nil && ev.ID == id && lostRejection(ev) {
+			return
+		}
+		if ev.ID != id || ev.Type != cm.EventRejected || ev.Status != reset {
+			t.Fatalf("Next() = %v, want REJECTED with -ECONNRESET of %v", ev, id)
+		}
 		var rej *cm.RejectError
-		err := ev.Err()
+		err = ev.Err()
 		if !errors.As(err, &rej) || !errors.Is(err, syscall.ECONNRESET) || !errors.Is(err, syscall.ECONNREFUSED) ||
 			rej.Transport != verbs.TransportIWARP || rej.Reason != 0 || !bytes.Equal(rej.PrivateData, data) {
 			t.Errorf("Err() = %v with %+v, want a RejectError with ECONNRESET and %q", err, rej, data)
@@ -120,7 +133,7 @@ func TestIWARPRejected(t *testing.T) {
 			r := newRig(t)
 			client := r.withQP(r.resolved())
 			r.ok(r.requested(client, nil).Reject(data))
-			check(t, r.want(r.client, client, cm.EventRejected, reset), data)
+			check(t, r, client, data)
 			if client.QP().State() != verbs.QPErr {
 				t.Errorf("QP state after the rejection = %v, want ERR", client.QP().State())
 			}
@@ -130,14 +143,14 @@ func TestIWARPRejected(t *testing.T) {
 		r := newRig(t)
 		client := r.withQP(r.resolved())
 		r.requested(client, nil).Close()
-		check(t, r.want(r.client, client, cm.EventRejected, reset), nil)
+		check(t, r, client, nil)
 	})
 	t.Run("by closing the listener", func(t *testing.T) {
 		r := newRig(t)
 		client := r.withQP(r.resolved())
 		r.queued(client)
 		r.listener.Close()
-		check(t, r.want(r.client, client, cm.EventRejected, reset), nil)
+		check(t, r, client, nil)
 	})
 	t.Run("by a full backlog", func(t *testing.T) {
 		r := newRig(t)
@@ -148,7 +161,7 @@ func TestIWARPRejected(t *testing.T) {
 		first, second := r.withQP(r.resolved()), r.withQP(r.resolved())
 		r.queued(first)
 		r.ok(second.Connect(nil))
-		check(t, r.want(r.client, second, cm.EventRejected, reset), nil)
+		check(t, r, second, nil)
 	})
 	t.Run("no listener", func(t *testing.T) {
 		r := newRig(t)
@@ -157,6 +170,11 @@ func TestIWARPRejected(t *testing.T) {
 		r.listener.Close()
 		time.Sleep(50 * time.Millisecond)
 		err := client.Connect(nil)
+		if vmtest.Driver() == "erdma" { // it connects the TCP stream after CONNECT
+			r.ok(err)
+			r.want(r.client, client, cm.EventRejected, reset)
+			return
+		}
 		var rej *cm.RejectError
 		wantError(t, err, "connect", syscall.ECONNREFUSED, addr.String(), "no listener")
 		if !errors.As(err, &rej) || rej.Transport != verbs.TransportIWARP || client.State() != cm.StateRouteResolved {

@@ -5,7 +5,9 @@
 package cm_test
 
 import (
+	"errors"
 	"net/netip"
+	"syscall"
 	"testing"
 	"time"
 
@@ -75,6 +77,17 @@ func (r *rig) want(ch *cm.EventChannel, id *cm.ID, typ cm.EventType, status int)
 		r.t.Fatalf("Next() = %v, want status %d of %v", ev, status, id)
 	}
 	return ev
+}
+
+// lostRejection reports whether an event is erdma's report of a rejection without private data. If the driver
+// finds the end of the TCP connection with it, it reports an invalid answer (docs/reference/driver-faults.md).
+func lostRejection(ev *cm.Event) bool {
+	return vmtest.Driver() == "erdma" && ev.Type == cm.EventConnectError && ev.Status == -int(syscall.EINVAL)
+}
+
+// isLostRejection is lostRejection for the error of a blocking call.
+func isLostRejection(err error) bool {
+	return vmtest.Driver() == "erdma" && errors.Is(err, syscall.EINVAL)
 }
 
 // quiet checks that no event comes for a time.

@@ -90,6 +90,9 @@ func startedOperations(t *testing.T, host *verbs.Host, server, client netip.Addr
 	ended, cancel := context.WithCancel(ctx)
 	cancel()
 	err = op.Wait(ended)
+	if wc, failed := errors.AsType[*verbs.WCError](err); failed && wc.Status == verbs.WCGeneralErr && conn.Device().Transport() == verbs.TransportIWARP {
+		err = nil // the message without a receive has ended the connection
+	}
 	if _, pending := errors.AsType[*inflight.PendingError](err); err != nil && (!pending || !errors.Is(err, context.Canceled)) {
 		t.Errorf("Wait() with an ended context = %v, want a PendingError of %v", err, context.Canceled)
 	}

@@ -115,7 +115,7 @@ func TestVMIdleListenerReleasesItsDevice(t *testing.T) {
 		}
 		refused <- err
 	}()
-	if _, err := dialerOf(hosts[1].IPv4).Dial(within(t, 10*time.Second), "tcp", to); !errors.Is(err, syscall.ECONNREFUSED) {
+	if _, err := dialerOf(hosts[1].IPv4).Dial(within(t, 10*time.Second), "tcp", to); !errors.Is(err, syscall.ECONNREFUSED) && !isLostRejection(err) {
 		t.Errorf("Dial = %v, want a rejection", err)
 	}
 	if err := <-refused; err != nil {

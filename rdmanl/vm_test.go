@@ -49,7 +49,7 @@ func device(t *testing.T, c *rdmanl.Conn, h vmtest.Host) rdmanl.Device {
 	return rdmanl.Device{}
 }
 
-// connect makes a connection between two hosts, with memory and an SRQ in addition.
+// connect makes a connection between two hosts, with memory in addition, and an SRQ if the devices have them.
 func connect(t *testing.T, hosts []vmtest.Host) {
 	t.Helper()
 	ctx := t.Context()
@@ -100,12 +100,18 @@ func connect(t *testing.T, hosts []vmtest.Host) {
 	if err != nil {
 		t.Fatalf("DefaultPD(): %v", err)
 	}
+	if !hasSRQs() {
+		return
+	}
 	srq, err := pd.CreateSRQ(verbs.SRQConfig{MaxWR: 16, MaxSGE: 1})
 	if err != nil {
 		t.Fatalf("CreateSRQ: %v", err)
 	}
 	t.Cleanup(func() { srq.Close() })
 }
+
+// hasSRQs reports whether the driver has shared receive queues for programs.
+func hasSRQs() bool { return vmtest.Driver() != "erdma" }
 
 // find returns a program of rdma-core or iproute2.
 func find(t *testing.T, name string) pairing.Program {
@@ -159,8 +165,8 @@ func peers(t *testing.T, c *rdmanl.Conn, hosts []vmtest.Host) {
 			return err
 		}
 		for _, q := range qps {
-			// siw reports RESET for each QP without a connection.
-			if q.Comm() == "ibv_rc_pingpong" && (q.State == rdmanl.QPInit || vmtest.Driver() == "siw") {
+			// The drivers of iWARP report RESET for each QP without a connection, erdma up to Linux 6.11.
+			if q.Comm() == "ibv_rc_pingpong" && (q.State == rdmanl.QPInit || vmtest.IWARP()) {
 				return nil
 			}
 		}
@@ -213,8 +219,12 @@ func TestVMCompare(t *testing.T) {
 				}
 				return nil
 			})
-			if l.least > len(ours) {
-				t.Errorf("%d objects, want at least %d", len(ours), l.least)
+			least := l.least
+			if l.args == "resource show srq" && !hasSRQs() {
+				least = 0
+			}
+			if least > len(ours) {
+				t.Errorf("%d objects, want at least %d", len(ours), least)
 			}
 			checkSame(t, l, ours, theirs)
 			t.Logf("%d objects, %d fields", len(ours), fields(ours))
@@ -239,7 +249,7 @@ func TestVMOwners(t *testing.T) {
 		t.Fatalf("QPs(): %v", err)
 	}
 	for _, q := range qps {
-		if mine(q.Owner) && (q.State == rdmanl.QPRTS || vmtest.Driver() == "siw") { // which reports no state
+		if mine(q.Owner) && (q.State == rdmanl.QPRTS || vmtest.IWARP()) { // which may report no state
 			found["QP"]++
 		}
 	}
@@ -262,7 +272,7 @@ func TestVMOwners(t *testing.T) {
 		}
 	}
 	for _, kind := range []string{"QP", "CMID LISTEN", "CMID CONNECT", "SRQ"} {
-		if found[kind] == 0 {
+		if found[kind] == 0 && (kind != "SRQ" || hasSRQs()) {
 			t.Errorf("objects of this process = %v, want one of the kind %s", found, kind)
 		}
 	}

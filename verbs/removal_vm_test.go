@@ -39,8 +39,8 @@ func replug(t *testing.T, h *verbs.Host, host vmtest.Host, removed *verbs.Device
 
 // TestVMCallsDuringRemoval repeats calls of each kind until the device is removed. The first
 // call of a kind that fails must report the removal. The kernel returns EIO until the library
-// has received an event. siw, and rxe up to Linux 7.2, delay the removal until the device is
-// closed, and fail no call.
+// has received an event. siw, rxe up to Linux 7.2, and erdma up to Linux 6.11 delay the removal
+// until the device is closed, and fail no call.
 func TestVMCallsDuringRemoval(t *testing.T) {
 	host := vmtest.Hosts(t, 2)[1]
 	h := verbs.DefaultHost()
@@ -75,7 +75,8 @@ func TestVMCallsDuringRemoval(t *testing.T) {
 	succeeded.Wait()
 	unplugged := make(chan error, 1)
 	go func() { unplugged <- host.Unplug() }()
-	if vmtest.Driver() == "siw" || vmtest.Driver() == "rxe" && !linuxSince(t, 7, 3) {
+	switch driver := vmtest.Driver(); {
+	case driver == "siw", driver == "rxe" && !linuxSince(t, 7, 3), driver == "erdma" && !linuxSince(t, 6, 12): // which wait for the program
 		internals.MarkRemoved(dev)
 	}
 	ended.Wait()

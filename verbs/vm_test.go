@@ -200,7 +200,7 @@ func TestVMRemoved(t *testing.T) {
 	internals.MarkRemoved(e.dev)
 	internals.MarkRemoved(e.dev)
 	flushed := 0
-	if vmtest.Driver() == "siw" {
+	if vmtest.IWARP() {
 		flushed = 1 // the receive, whose connection may end first
 	}
 	for range 3 {

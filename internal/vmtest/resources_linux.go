@@ -83,7 +83,7 @@ func (h Host) Listeners(t testing.TB) (n int) {
 }
 
 // Unplug removes a host's RDMA device and returns when the kernel has finished. Before Linux 7.3 the kernel
-// waits on rxe and siw until every process has released the device.
+// waits on rxe and siw until every process has released the device, and before 6.12 on erdma.
 func (h Host) Unplug() error {
 	switch Driver() {
 	case "mlx5":

@@ -11,7 +11,7 @@ import (
 
 // fault is a fault of a kernel driver. The strings are Markdown.
 type fault struct {
-	Driver     string // "rxe", "siw", "mlx5", "all", "unexplained", "QEMU", "rdma-core"
+	Driver     string // "rxe", "siw", "mlx5", "erdma", "all", "unexplained", "QEMU", "rdma-core"
 	Title      string // the heading, without the driver
 	Affected   string // versions
 	Symptom    string
