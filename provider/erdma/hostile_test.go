@@ -286,6 +286,43 @@ func TestUsedNumber(t *testing.T) {
 	}
 }
 
+// TestReusedNumber has the kernel assign the number of a QP again while Close of that QP runs.
+func TestReusedNumber(t *testing.T) {
+	r := newRig(t, uverbs.NodeRNIC)
+	c, err := r.ctx.CreateCQ(&provider.CQConfig{Entries: 64})
+	if err != nil {
+		t.Fatalf("Context.CreateCQ: %v", err)
+	}
+	defer c.Close()
+	old := r.make(t, provider.QPConfig{})
+	var next provider.QP
+	answered, created := make(chan struct{}), make(chan error)
+	r.onQP = func(*abi.ErdmaUrespCreateQP) { close(answered) }
+	r.onEnd = func() {
+		r.onEnd = nil
+		r.made--
+		go func() {
+			var err error
+			next, err = r.ctx.CreateQP(&provider.QPConfig{Type: provider.RC, PD: r.pd, SendCQ: c, RecvCQ: c})
+			created <- err
+		}()
+		<-answered
+		time.Sleep(10 * time.Millisecond) // CreateQP comes first
+	}
+	if err := old.q.Close(); err != nil {
+		t.Fatalf("QP.Close: %v", err)
+	}
+	if err := <-created; err != nil {
+		t.Fatalf("Context.CreateQP = %v, want nil", err)
+	}
+	if next.Num() != old.q.num || provider.QP(r.ctx.qps.find(old.q.num)) != next {
+		t.Errorf("QP.Num() = %#x, and table.find(%#x) = %p, want QP %p with the number", next.Num(), old.q.num, r.ctx.qps.find(old.q.num), next)
+	}
+	if err := next.Close(); err != nil {
+		t.Errorf("QP.Close of the second QP: %v", err)
+	}
+}
+
 // FuzzPoll polls entries with arbitrary contents. Each request completes at most once.
 func FuzzPoll(f *testing.F) {
 	f.Add(make([]byte, 64), uint8(3))

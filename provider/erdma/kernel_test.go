@@ -32,6 +32,7 @@ type kernel struct {
 	context func(*abi.ErdmaUrespAllocCtx)
 	onCQ    func(*abi.ErdmaUrespCreateCQ)
 	onQP    func(*abi.ErdmaUrespCreateQP)
+	onEnd   func()           // after the destruction of a QP
 	fail    map[uint64]error // errors of commands, by their numbers
 	open    error
 	moved   []provider.QPState
@@ -100,6 +101,9 @@ func (k *kernel) Ioctl(req *uverbs.Request) error {
 		return k.createQP(req, reply)
 	case [2]uint16{abi.UVERBS_OBJECT_QP, abi.UVERBS_METHOD_QP_DESTROY}:
 		delete(k.device.qps, uint32(req.Find(abi.UVERBS_ATTR_DESTROY_QP_HANDLE).Value))
+		if k.onEnd != nil {
+			k.onEnd()
+		}
 	case [2]uint16{abi.UVERBS_OBJECT_CQ, abi.UVERBS_METHOD_CQ_DESTROY}:
 		h := uint32(req.Find(abi.UVERBS_ATTR_DESTROY_CQ_HANDLE).Value)
 		for _, q := range k.device.qps {

@@ -212,6 +212,13 @@ func (q *qp) Close() error {
 	return q.free()
 }
 
+// awaitClose waits for a Close that runs, and reports whether the QP is closed.
+func (q *qp) awaitClose() bool {
+	q.commands.Lock()
+	defer q.commands.Unlock()
+	return q.closed.Load()
+}
+
 // free releases the resources of the QP, except the kernel's object, which does not exist.
 func (q *qp) free() error {
 	if q.num != 0 {

@@ -31,7 +31,8 @@ func (t *table) find(num uint32) *qp {
 	return p[num&pageMask].Load()
 }
 
-// add adds a QP, and reports whether its number was free and below numQPs. The pages stay.
+// add adds a QP, and reports whether its number was free and below numQPs. The kernel may reuse the number of a
+// QP before Close has removed that QP. add waits for Close then. The pages stay.
 func (t *table) add(q *qp) bool {
 	if q.num >= numQPs {
 		return false
@@ -40,7 +41,13 @@ func (t *table) add(q *qp) bool {
 	if at.Load() == nil {
 		at.CompareAndSwap(nil, new(tablePage))
 	}
-	return at.Load()[q.num&pageMask].CompareAndSwap(nil, q)
+	slot := &at.Load()[q.num&pageMask]
+	for !slot.CompareAndSwap(nil, q) {
+		if old := slot.Load(); old != nil && !old.awaitClose() {
+			return false
+		}
+	}
+	return true
 }
 
 // remove removes a QP.
