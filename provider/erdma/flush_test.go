@@ -186,6 +186,31 @@ func TestReset(t *testing.T) {
 	}
 }
 
+// TestStateChanges checks state changes on iWARP. The kernel accepts all of them, but ignores the invalid ones.
+func TestStateChanges(t *testing.T) {
+	for _, tc := range []struct {
+		from, to provider.QPState
+		ok       bool
+	}{
+		{provider.QPReset, provider.QPInit, true}, {provider.QPInit, provider.QPReset, true}, {provider.QPInit, provider.QPErr, true},
+		{provider.QPInit, provider.QPSQD, false}, {provider.QPRTR, provider.QPSQE, false},
+		{provider.QPRTS, provider.QPRTS, true}, {provider.QPRTS, provider.QPSQD, true}, {provider.QPSQD, provider.QPErr, true},
+		{provider.QPErr, provider.QPErr, true}, {provider.QPErr, provider.QPReset, false}, {provider.QPErr, provider.QPInit, false},
+		{provider.QPRTS, provider.QPReset, false}, {provider.QPRTS, provider.QPRTR, false}, {provider.QPSQD, provider.QPRTS, false},
+	} {
+		e := newRig(t, uverbs.NodeRNIC).make(t, provider.QPConfig{})
+		e.q.setState(tc.from)
+		err := e.q.Modify(&provider.QPAttr{State: tc.to}, provider.QPAttrState)
+		want := tc.from
+		if tc.ok {
+			want = tc.to
+		}
+		if (err == nil) != tc.ok || !tc.ok && !errors.Is(err, syscall.EINVAL) || e.q.State() != want {
+			t.Errorf("QP.Modify from %v to %v = %v, state = %v, want state %v", tc.from, tc.to, err, e.q.State(), want)
+		}
+	}
+}
+
 // TestFinalError checks that a connected QP of iWARP cannot be connected again.
 func TestFinalError(t *testing.T) {
 	r := newRig(t, uverbs.NodeRNIC)

@@ -113,10 +113,11 @@ func (q *qp) Modify(attr *provider.QPAttr, mask provider.QPAttrMask) error {
 }
 
 // checkMove refuses a change that the kernel accepts without doing it. On iWARP a queue pair that was
-// connected cannot be connected again.
+// connected cannot be connected again, and SQD and SQE end a connection.
 func (q *qp) checkMove(to provider.QPState) error {
 	from := q.State()
-	if !q.ctx.iwarp || from < provider.QPRTS || from == to || to == provider.QPErr || from == provider.QPRTS && to > provider.QPRTS {
+	switch {
+	case !q.ctx.iwarp, from == to, to == provider.QPErr, from < provider.QPRTS && to <= provider.QPRTS, from == provider.QPRTS && to > provider.QPRTS:
 		return nil // the kernel judges
 	}
 	return fmt.Errorf("erdma: QP from %v to %v: %w", from, to, syscall.EINVAL)
