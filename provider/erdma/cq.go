@@ -104,8 +104,8 @@ func header(e unsafe.Pointer) uint32 { return endian.Big32(atomic.LoadUint32((*u
 // pass around the ring it sets the owner bit, in the second it clears the bit, and so on.
 func (c *cq) written(i, head uint32) bool { return head>>cqeOwner != i>>(c.log&31)&1 }
 
-// Arm requests one event on the completion channel. The adapter ignores a doorbell that has the count
-// or the number of events of an earlier one. Therefore the reader of the channel calls Event.
+// Arm requests one event on the completion channel. A doorbell has the counts of doorbells and of read
+// events, as in liberdma. Therefore the reader of the channel calls Event.
 func (c *cq) Arm(solicitedOnly bool) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()

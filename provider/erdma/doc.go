@@ -6,9 +6,9 @@
 // polling and arming.
 //
 // The kernel driver and liberdma of rdma-core define the layouts. There is no public manual of the
-// adapter. The adapter connects RC queue pairs by the connection manager, with iWARP or, since Linux
-// 6.14, with RoCE v2. It has no shared receive queues, memory windows and datagrams for programs, and
-// its completion queues cannot be resized.
+// adapter. The adapter connects RC queue pairs by the connection manager, with iWARP or, with newer
+// drivers (Linux 6.12.118 and 7.3), with RoCE v2. It has no shared receive queues, memory windows and
+// datagrams for programs, and its completion queues cannot be resized.
 //
 // All that the adapter writes is checked before it is used.
 package erdma
