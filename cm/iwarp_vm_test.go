@@ -51,8 +51,14 @@ func TestIWARPConnection(t *testing.T) {
 	r.ok(err)
 	passive, err := server.QP().Query()
 	r.ok(err)
-	if active.State != verbs.QPRTS || active.MaxRdAtomic != 2 || active.MaxDestRdAtomic != served || passive.MaxRdAtomic != 1 || passive.MaxDestRdAtomic != 2 {
-		t.Errorf("active  %+v\npassive %+v\nwant MaxRdAtomic 2 and 1, MaxDestRdAtomic %d and 2", active, passive, served)
+	// outgoing and incoming READs of both sides
+	depths := [4]uint8{active.MaxRdAtomic, active.MaxDestRdAtomic, passive.MaxRdAtomic, passive.MaxDestRdAtomic}
+	want := [4]uint8{2, served, 1, 2}
+	if vmtest.Driver() == "erdma" && strings.HasPrefix(os.Getenv("RDMAVM_KERNEL_RELEASE"), "6.1.") {
+		want = [4]uint8{} // The driver does not return them.
+	}
+	if active.State != verbs.QPRTS || depths != want {
+		t.Errorf("Query() = %+v and %+v, want RTS and the depths %v", active, passive, want)
 	}
 
 	r.ok(client.Disconnect())

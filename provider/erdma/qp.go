@@ -173,7 +173,8 @@ func (q *qp) eachCQ(f func(*cq)) {
 }
 
 // Query returns the attributes that the kernel's driver fills in. On iWARP it does not fill in the
-// other attributes. The state is q.state then. The driver swaps the two depths.
+// other attributes. The state is q.state then. The driver swaps the two depths, and the driver of Linux
+// 6.1 returns 0 for both.
 func (q *qp) Query() (provider.QPAttr, error) {
 	q.commands.Lock()
 	defer q.commands.Unlock()
