@@ -287,3 +287,37 @@ func TestExtendedDoorbells(t *testing.T) {
 		t.Errorf("ALLOC_DB after FREE_DB = %#x, want %#x", again, a)
 	}
 }
+
+// TestDoorbellsAfterReset rings the doorbells that the handler of vector 0 may ring after a reset. They have no effect.
+// Linux frees the interrupt after it has reset the device.
+func TestDoorbellsAfterReset(t *testing.T) {
+	r := newRig(t, nil)
+	r.write(regControl, bitReset, 4)
+	for _, off := range []uint64{regAEQ, regCEQ, regCmdCQ} {
+		r.write(off, 1<<31, 8)
+		if v := r.violated(); len(v) != 0 {
+			t.Errorf("violations of doorbell %#x after a reset = %v, want none", off, v)
+		}
+	}
+	r.tolerant = true
+	for _, off := range []uint64{regCEQ + 8, regCmdSQ} {
+		r.write(off, 1<<31, 8)
+		if v := r.violated(); len(v) != 1 {
+			t.Errorf("violations of doorbell %#x after a reset = %v, want 1", off, v)
+		}
+	}
+	r.d.Reset()
+	for _, off := range []uint64{regAEQ, regCEQ, regCmdCQ} {
+		r.write(off, 1<<31, 8)
+		if v := r.violated(); len(v) != 1 {
+			t.Errorf("violations of doorbell %#x before the initialization = %v, want 1", off, v)
+		}
+	}
+	r.initialize()
+	for _, off := range []uint64{regAEQ, regCEQ, regCmdCQ} {
+		r.write(off, 1<<31|1, 8)
+	}
+	if v := r.violated(); len(v) == 0 {
+		t.Error("violations of doorbells with wrong indices after the initialization = [], want some")
+	}
+}

@@ -73,6 +73,9 @@ func (d *Device) writeRegister(off int, p []byte) {
 	copy(b[:], p)
 	v := le.Uint64(b[:])
 	switch {
+	case d.wasReset() && (off == regAEQ || off == regCEQ || off == regCmdCQ):
+		// The handler of vector 0 may still run on another processor, because the driver calls free_irq later.
+		d.trace("doorbell %#x after the reset: %#x", off, v)
 	case off == regControl:
 		d.control(uint32(v))
 	case off == regAEQ:
@@ -112,6 +115,9 @@ func (d *Device) control(v uint32) {
 		d.violation("registers", "a store of %#x to the control register", v)
 	}
 }
+
+// wasReset reports whether the driver has reset the device and has not initialized it since.
+func (d *Device) wasReset() bool { return le.Uint32(d.regs[regStatus:]) == bitReset }
 
 // initialize creates the queues whose addresses are in registers.
 func (d *Device) initialize() error {
