@@ -4,13 +4,7 @@
 # Runs in both virtual machines of rdmavm -hosts 2 -vms: the first serves, the second has
 # the clients. Its arguments are prefixes of programs, "" for those of rdma-core: those
 # of each meet those of each, and then rdma-core's and perftest's, which have no other.
-set -e
-host() { # field N of host M
-	printf '%s\n' $RDMAVM_HOSTS | sed -n "$2p" | cut -d, -f"$1"
-}
-first=$(host 3 1) second=$(host 3 2)
-own=$((RDMAVM_HOST + 1))
-device=$(host 1 $own) address=$(host 3 $own)
+. "$(dirname "$0")"/../../pairing/meet.sh
 
 # The index of the own address among the GIDs, of RoCE v2.
 gid=$(
@@ -21,41 +15,11 @@ gid=$(
 	done
 )
 
-port=7200
-# meet runs "SERVER ARGS" in the first, and "CLIENT ARGS" in the second: that has failed,
-# too, if it says what the third argument has.
-meet() {
-	if [ "$RDMAVM_HOST" = 0 ]; then
-		$1 >/dev/null
-		return
-	fi
-	tries=0
-	until $2 >/tmp/said 2>&1 && { [ -z "$3" ] || ! grep -q "$3" /tmp/said; }; do
-		tries=$((tries + 1))
-		if [ $tries -ge 100 ]; then # until then the server may be on its way
-			cat /tmp/said
-			exit 1
-		fi
-		sleep 0.2
-	done
-	echo "$2: has spoken with $1"
-}
-
 # verbs has two programs of verbs meet at the first's TCP port: SERVER CLIENT GIDFLAG ARGS
 verbs() {
 	port=$((port + 1)) server=$1 client=$2 flag=$3
 	shift 3
 	meet "$server -d $device $flag $gid -p $port $*" "$client -d $device $flag $gid -p $port $* $first"
-}
-
-# attend is meet with a server that serves until it is told to end.
-attend() {
-	if [ "$RDMAVM_HOST" = 1 ]; then
-		meet "$1" "$2" "$3"
-		return
-	fi
-	$1 >/dev/null &
-	servers="$servers $!"
 }
 
 for s; do
@@ -83,5 +47,4 @@ for p in "send_bw" "send_bw -c UD -s 1024" "send_bw -c XRC" "send_lat" "write_bw
 	if [ "$p" != "${p#* }" ]; then args=${p#* }; fi
 	verbs ib_${p%% *} ib_${p%% *} -x -F -n 100 $args
 done
-# The last meeting is over, and with it those before.
-for pid in $servers; do kill "$pid"; done
+stop_servers

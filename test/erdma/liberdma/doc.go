@@ -5,4 +5,6 @@
 // on the model is a defect of the model.
 //
 // The tests run in a virtual machine of rdmavm -driver erdma ("make test-erdma").
+// The script twovms.sh runs the programs between two virtual machines, against each other and against this project's
+// programs.
 package liberdma
