@@ -220,7 +220,7 @@ matrix-mlx5: $(TOOLS) $(TWO_VMS) compiler ## run all tests that need RDMA on a s
 	@$(RUN) $(MATRIX_MLX5_ROWS)
 
 # What runs on the software eRDMA: rdma-core's programs, and then ours.
-ERDMA_TESTS ?= ./test/erdma/liberdma ./verbs ./pool ./cm ./oob ./ucma ./uverbs ./rdmanl
+ERDMA_TESTS ?= ./test/erdma/liberdma ./test/erdma/faults ./verbs ./pool ./cm ./oob ./ucma ./uverbs ./rdmanl
 ERDMA_ROWS   = $(foreach k,$(KERNELS),-- $(call VM,$(k),erdma) -skip '$(NO_KERNEL)' -packages $(PEERS),perftest -timeout 20m -estimate 8m $(ERDMA_TESTS) \
 	-- $(call STREAM_ROW,$(k),erdma,$(STREAMS) ./test/nettest) \
 	-- -check -name 'Linux $(k), erdma: two virtual machines' -estimate 2m $(RDMAVM) -kernel $(k) -driver erdma -hosts 2 -vms -packages $(PEERS),perftest sh test/erdma/liberdma/twovms.sh '' $(CURDIR)/bin/)
