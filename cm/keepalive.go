@@ -4,11 +4,13 @@ package cm
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"sync/atomic"
 	"time"
 
+	"purerdma/inflight"
 	"purerdma/verbs"
 )
 
@@ -111,7 +113,8 @@ func (k *keepalive) probe() {
 		err = p.Wait(ctx)
 		late := ctx.Err() != nil
 		cancel()
-		if !late || err == nil || q.Pending() == 1 || c.ep.over.Err() != nil {
+		_, pending := errors.AsType[*inflight.PendingError](err)
+		if !pending || !late || q.Pending() == 1 || c.ep.over.Err() != nil {
 			break
 		}
 	}
