@@ -25,9 +25,9 @@
 //
 // With -soak it also repeats other checks for that time, and looks for leaks.
 //
-// Each check runs in a process of its own, with a time limit. The first process chooses the device and describes it. A process that exceeds it writes its stacks to the
-// report and ends, or is killed. The whole run ends after -minutes. The remaining checks are skipped. After a signal,
-// the report has the results so far.
+// The first process chooses the device and describes it. Each check runs in a process of its own, with a time limit. A
+// process that exceeds the limit writes its stacks to the report and ends, or is killed. The whole run ends after -minutes.
+// The remaining checks are skipped. After a signal, the report has the results so far.
 //
 // A check that fails runs once more, with a recorder of the bytes that the driver and a ConnectX exchange. Its result
 // remains FAIL. Checks that provoke errors, and some others, are always recorded. The check "vectors" records a scenario of all

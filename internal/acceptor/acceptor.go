@@ -37,10 +37,10 @@ type result[C any] struct {
 }
 
 // New returns an Acceptor that answers the requests of inner and owns it. room bounds the number of
-// requests that are answered at a time, until Accept has returned the connection. At most a quarter of them are
-// of one address. The limits of inner bound the requests that wait. handshake accepts or rejects a request before its context
-// ends. It returns an error if it has made no connection. The Acceptor writes this error to log, which may be
-// nil. discard closes a connection that no Accept returns.
+// requests that are answered at a time, until Accept has returned the connection. At most a quarter of them
+// are of one address. The limits of inner bound the requests that wait. handshake accepts or rejects a request
+// before its context ends. It returns an error if it has made no connection. The Acceptor writes this error to
+// log, which may be nil. discard closes a connection that no Accept returns.
 func New[C any](inner *cm.Listener, log *slog.Logger, room int, handshake func(context.Context, *cm.Request) (C, error), discard func(C)) *Acceptor[C] {
 	run, stop := context.WithCancel(context.Background())
 	a := &Acceptor[C]{
