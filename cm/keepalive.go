@@ -109,12 +109,13 @@ func (k *keepalive) probe() {
 	}
 	noAnswer := fmt.Errorf("the peer has not acknowledged it within %v: %w", k.limit, os.ErrDeadlineExceeded)
 	for {
+		alone := q.Pending() == 1
 		ctx, cancel := context.WithTimeoutCause(context.Background(), k.limit, noAnswer)
 		err = p.Wait(ctx)
 		late := ctx.Err() != nil
 		cancel()
 		_, pending := errors.AsType[*inflight.PendingError](err)
-		if !pending || !late || q.Pending() == 1 || c.ep.over.Err() != nil {
+		if !pending || !late || alone || c.ep.over.Err() != nil {
 			break
 		}
 	}

@@ -148,13 +148,13 @@ func TestKeepAliveOfASlowReceiver(t *testing.T) {
 		t.Fatalf("Alloc: %v", err)
 	}
 	sent := n.startSend(t, client, buf.SGE())
-	probed := startProbe(client)
+	probed := startProbe(client, time.Second)
 	select {
 	case err := <-sent:
 		t.Fatalf("Send without a receive = %v, want none yet", err)
 	case <-probed:
 		t.Fatalf("the probe has ended before the message: %v", client.Err())
-	case <-time.After(300 * time.Millisecond): // much longer than the time to answer
+	case <-time.After(1500 * time.Millisecond): // longer than the time to answer
 	}
 	if err := server.PostRecv(1, theirs.SGE()); err != nil {
 		t.Fatalf("PostRecv: %v", err)
@@ -182,12 +182,12 @@ func (n *idleNet) startSend(t *testing.T, conn *cm.Conn, sge verbs.SGE) (sent ch
 	return sent
 }
 
-// startProbe probes the peer as the keepalive does. The answer is late at once.
-func startProbe(conn *cm.Conn) (probed chan struct{}) {
+// startProbe probes the peer as the keepalive does. The answer is late after a time.
+func startProbe(conn *cm.Conn, late time.Duration) (probed chan struct{}) {
 	probed = make(chan struct{})
 	go func() {
 		defer close(probed)
-		cm.ProbeWithin(conn, 0)
+		cm.ProbeWithin(conn, late)
 	}()
 	return probed
 }
@@ -204,7 +204,7 @@ func TestKeepAliveLeavesADeadPeerToRetries(t *testing.T) {
 	n.fabric.SetPace(1000)
 	n.dead.Store(true)
 	sent := n.startSend(t, client, buf.SGE())
-	probed := startProbe(client)
+	probed := startProbe(client, 0)
 	err = <-sent
 	<-probed
 	if failed, ok := errors.AsType[*verbs.WCError](err); !ok || failed.Status != verbs.WCRetryExcErr {
