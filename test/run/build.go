@@ -80,6 +80,7 @@ func build(ctx context.Context, rows []*row) error {
 		env       string
 	}
 	packages := map[kind][]string{}
+	owner := map[string]string{}  // packages by program
 	have := map[string][]string{} // tests by program
 	here := map[string][]string{} // of these, the tests that run on this machine only
 	of := map[*row][]pkg{}
@@ -97,8 +98,8 @@ func build(ctx context.Context, rows []*row) error {
 				return err
 			}
 			of[r] = append(of[r], pkgs...)
-			k := kind{m.dir, bins, r.race, r.env}
 			for _, p := range pkgs {
+				k := kind{m.dir, filepath.Dir(file(bins, p.ImportPath, owner)), r.race, r.env}
 				if !slices.Contains(packages[k], p.ImportPath) {
 					packages[k] = append(packages[k], p.ImportPath)
 				}
@@ -125,7 +126,7 @@ func build(ctx context.Context, rows []*row) error {
 			return err
 		}
 		for _, p := range pkgs {
-			bin := filepath.Join(bins, path.Base(p.ImportPath)+".test")
+			bin := file(bins, p.ImportPath, owner)
 			dir := strings.TrimPrefix(p.ImportPath, "purerdma/")
 			if have[bin] == nil {
 				if have[bin], err = r.testsOf(ctx, bin); err != nil {
@@ -154,6 +155,18 @@ func build(ctx context.Context, rows []*row) error {
 		}
 	}
 	return nil
+}
+
+// file returns the file of the test program of the package pkg: in bins, or in a directory of its own if
+// owner has another package with that file. go test -c gives the program the last element of the package's
+// path as its name, so packages such as a/faults and b/faults cannot share a directory.
+func file(bins, pkg string, owner map[string]string) string {
+	bin := filepath.Join(bins, path.Base(pkg)+".test")
+	if o, ok := owner[bin]; ok && o != pkg {
+		return filepath.Join(bins, pkg, path.Base(pkg)+".test")
+	}
+	owner[bin] = pkg
+	return bin
 }
 
 // binDir returns the directory of the row's test programs.
