@@ -331,7 +331,7 @@ func (c *Conn) WaitRecv(ctx context.Context) (verbs.WC, error) {
 	case err != nil:
 		return verbs.WC{}, c.ended(opRecv, err)
 	case n == 0:
-		return verbs.WC{}, c.ended(opRecv, errFlushed)
+		return verbs.WC{}, c.ended(opRecv, flushError{c.qp.Num()})
 	}
 	if err := wc[0].Err(); err != nil {
 		return wc[0], c.ended(opRecv, err)
@@ -342,17 +342,17 @@ func (c *Conn) WaitRecv(ctx context.Context) (verbs.WC, error) {
 
 var errSharedCQ = errors.New("the CQ also serves other queues: use CQ.Wait instead")
 
-// errFlushed represents the flush of a receive when no receive is posted.
-var errFlushed = errors.New("flushed")
+// errOver ends waits for a receive after the end of the connection.
+var errOver = errors.New("the connection is over")
 
 // waitRecv waits until a completion arrives or the connection ends. Without a posted receive,
 // the end of the connection flushes nothing and so causes no completion.
 func (c *Conn) waitRecv(ctx context.Context, wc []verbs.WC) (int, error) {
 	both, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	defer context.AfterFunc(c.ep.over, func() { cancel(errFlushed) })()
+	defer context.AfterFunc(c.ep.over, func() { cancel(errOver) })()
 	n, err := c.qp.RecvCQ().Wait(both, wc)
-	if err != nil && context.Cause(both) == errFlushed {
+	if err != nil && context.Cause(both) == errOver {
 		return c.qp.RecvCQ().Poll(wc)
 	}
 	return n, err

@@ -218,13 +218,24 @@ func (c *Conn) Disconnect(ctx context.Context) (End, error) {
 	return c.Wait(ctx)
 }
 
+// flushError is the flush of a QP's requests where no completion reports it: no receive is posted, or the
+// failure of the QP is known from an event.
+type flushError struct{ qpNum uint32 }
+
+func (flushError) Error() string { return "flushed" }
+
+// Unwrap returns what the completion of a request would report.
+func (e flushError) Unwrap() error {
+	return &verbs.WCError{Status: verbs.WCWRFlushErr, QPNum: e.qpNum}
+}
+
 // ended returns the error of a failed operation. If the operation was flushed, the error is the
 // first cause on the connection, because a flush does not name its cause.
 func (c *Conn) ended(op string, err error) error {
 	id := c.ep.id
 	wcErr := new(verbs.WCError)
 	failed := errors.As(err, &wcErr)
-	switch flushed := errors.Is(err, errFlushed) || failed && wcErr.Status == verbs.WCWRFlushErr; {
+	switch flushed := failed && wcErr.Status == verbs.WCWRFlushErr; {
 	case errors.Is(err, net.ErrClosed):
 		if err := c.removed(); err != nil {
 			return id.opError(op, err)

@@ -155,7 +155,7 @@ func (ep *endpoint) finish(ev *Event) {
 			// reported the removal to this ID.
 			ep.end, ep.cause = End{Event: EventDeviceRemoval}, ep.id.removedError()
 		case ev.failed:
-			ep.broke("", errFlushed)
+			ep.broke("", flushError{ep.qpNum()})
 		}
 	}
 	ep.countEnd(ep.end.endCounter)
@@ -231,6 +231,14 @@ func (ep *endpoint) broke(op string, err error) {
 			return
 		}
 	}
+}
+
+// qpNum returns the number of the connection's QP, 0 if it has been closed.
+func (ep *endpoint) qpNum() uint32 {
+	if qp := ep.id.QP(); qp != nil {
+		return qp.Num()
+	}
+	return 0
 }
 
 // await starts an attempt to connect and waits for its outcome. start runs in its own goroutine

@@ -45,6 +45,9 @@ func TestDoneOfAFailedQP(t *testing.T) {
 			case <-time.After(10 * time.Second):
 				t.Fatalf("Done of a QP in the state %v is open", client.QP().State())
 			}
+			if failed, ok := errors.AsType[*verbs.WCError](client.Err()); !ok || failed.Status != verbs.WCWRFlushErr || failed.QPNum != client.QP().Num() {
+				t.Errorf("Err() = %v, want the flush of QP %#x", client.Err(), client.QP().Num())
+			}
 			if broken, ok := errors.AsType[*cm.BrokenError](client.Err()); !ok || broken.Op != "" {
 				t.Errorf("Err() = %v, want a *BrokenError without an operation", client.Err())
 			}

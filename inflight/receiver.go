@@ -324,11 +324,11 @@ func (r *Receiver) failLocked(err error) {
 }
 
 // Stop ends the Receiver when the connection has ended for a reason that the QP does not report. Receive
-// returns the arrived messages first, and then err. It is for connections whose end flushes no receive,
-// such as those with an SRQ.
-func (r *Receiver) Stop(err error) {
+// returns the arrived messages first, and then a *verbs.WCError with the status [verbs.WCWRFlushErr]. It is for
+// connections whose end flushes no receive, such as those with an SRQ.
+func (r *Receiver) Stop() {
 	_ = internals.Drain(r.hub.cq) // a CQ that cannot be polled has no more messages
-	r.fail(err)
+	r.fail(flushedWC(r.qp).Err())
 	r.hub.Finish(false)
 }
 

@@ -158,8 +158,8 @@ func build(ctx context.Context, rows []*row) error {
 }
 
 // file returns the file of the test program of the package pkg: in bins, or in a directory of its own if
-// owner has another package with that file. go test -c gives the program the last element of the package's
-// path as its name, so packages such as a/faults and b/faults cannot share a directory.
+// owner has another package with that file. go test -c names the program after the last element of the
+// package's path, so packages such as a/faults and b/faults cannot share a directory.
 func file(bins, pkg string, owner map[string]string) string {
 	bin := filepath.Join(bins, path.Base(pkg)+".test")
 	if o, ok := owner[bin]; ok && o != pkg {
