@@ -214,21 +214,46 @@ func (r *row) program(dir, pkg, bin string, tests, here []string) program {
 // matches reports whether the pattern of -test.run or -test.skip matches the test, or a part of
 // it if parts is set.
 func matches(pattern, name string, parts bool) bool {
-	if !strings.Contains(pattern, "/") {
-		re, err := regexp.Compile(pattern)
-		return err != nil || re.MatchString(name)
-	}
-	for alternative := range strings.SplitSeq(pattern, "|") {
-		top, _, below := strings.Cut(alternative, "/")
-		if below && !parts {
+	for _, alternative := range split(pattern, '|') {
+		levels := split(alternative, '/')
+		if len(levels) > 1 && !parts {
 			continue
 		}
-		// Parts that "|" and "/" cut out of parentheses count as a match.
-		if re, err := regexp.Compile(top); err != nil || re.MatchString(name) {
+		if re, err := regexp.Compile(levels[0]); err != nil || re.MatchString(name) {
 			return true
 		}
 	}
 	return false
+}
+
+// split splits a pattern at each separator that is not in parentheses or brackets, as package testing does.
+func split(pattern string, separator byte) []string {
+	var elements []string
+	start, depth, class := 0, 0, 0
+	for i := 0; i < len(pattern); i++ {
+		switch pattern[i] {
+		case '\\':
+			i++
+		case '[':
+			class++
+		case ']':
+			class = max(class-1, 0) // an unmatched one is a literal
+		case '(':
+			if class == 0 {
+				depth++
+			}
+		case ')':
+			if class == 0 {
+				depth--
+			}
+		case separator:
+			if depth == 0 && class == 0 {
+				elements = append(elements, pattern[start:i])
+				start = i + 1
+			}
+		}
+	}
+	return append(elements, pattern[start:])
 }
 
 // testsOf returns the names of a test program's tests.

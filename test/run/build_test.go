@@ -20,3 +20,23 @@ func TestFile(t *testing.T) {
 		}
 	}
 }
+
+func TestMatches(t *testing.T) {
+	const skip = "^(TestSend|TestBatch)$/^(loopback|wire)$|^TestVM.*$|^TestExamples$/^(ID_Listen|a/b)$"
+	for _, tt := range []struct {
+		name         string
+		parts, whole bool
+	}{
+		{"TestSend", true, false},
+		{"TestVMQuery", true, true},
+		{"TestExamples", true, false},
+		{"TestEcho", false, false},
+	} {
+		if got := matches(skip, tt.name, true); got != tt.parts {
+			t.Errorf("matches(%q, %s, true) = %v, want %v", skip, tt.name, got, tt.parts)
+		}
+		if got := matches(skip, tt.name, false); got != tt.whole {
+			t.Errorf("matches(%q, %s, false) = %v, want %v", skip, tt.name, got, tt.whole)
+		}
+	}
+}
