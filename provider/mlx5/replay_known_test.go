@@ -16,46 +16,12 @@ import (
 // This file lists all known and intended differences from libmlx5.
 
 // known lists the inputs of commands that differ from libmlx5's inputs, or that have no effect.
-var known = map[replay.Command]map[uint16]bool{
-	// The user handle, which the kernel returns in events and which is an address in libmlx5.
-	// The event file that gets these events, which these tests do not have.
-	replay.CreateCQ: {
-		abi.UVERBS_ATTR_CREATE_CQ_USER_HANDLE: true,
-		abi.UVERBS_ATTR_CREATE_CQ_EVENT_FD:    true,
-		// libibverbs requests timestamps, which mlx5 has in every completion.
-		abi.UVERBS_ATTR_CREATE_CQ_FLAGS: true,
-	},
-	replay.CreateQP:  {abi.UVERBS_ATTR_CREATE_QP_USER_HANDLE: true, abi.UVERBS_ATTR_CREATE_QP_EVENT_FD: true},
-	replay.CreateSRQ: {abi.UVERBS_ATTR_CREATE_SRQ_USER_HANDLE: true, abi.UVERBS_ATTR_CREATE_SRQ_EVENT_FD: true},
-}
-
-// bytesOf is a part of one input of a command.
-type bytesOf struct {
-	attr     uint16
-	from, to int
-}
-
-// replace returns got with the bytes of want where they may differ.
-func (b bytesOf) replace(attr uint16, want, got []byte) []byte {
-	if attr != b.attr || b.to == 0 || b.to > min(len(want), len(got)) {
-		return got
-	}
-	got = append([]byte(nil), got...)
-	copy(got[b.from:b.to], want[b.from:b.to])
-	return got
-}
-
-// knownBytes lists the parts of inputs that differ from libmlx5's inputs. The inputs of
-// commands that were once write(2) begin after the address of the response.
-var knownBytes = map[replay.Command]bytesOf{
+var known = []replay.Known{
+	// libibverbs requests timestamps, which mlx5 has in every completion.
+	{Command: replay.CreateCQ, Attr: abi.UVERBS_ATTR_CREATE_CQ_FLAGS},
 	// libmlx5 requests a context with DEVX (MLX5_IB_ALLOC_UCTX_DEVX), and after a failure a
 	// context without it. purerdma does not need DEVX.
-	replay.GetContext: {abi.UVERBS_ATTR_UHW_IN, 8, 12},
-	// The address of the memory. The vectors contain its offset instead.
-	replay.RegMR: {abi.UVERBS_ATTR_CORE_IN, 0, 8},
-	// The kernel ignores the user handle of an address handle. It is an address in libibverbs
-	// and 0 in purerdma.
-	replay.CreateAH: {abi.UVERBS_ATTR_CORE_IN, 0, 8},
+	{Command: replay.GetContext, Attr: abi.UVERBS_ATTR_UHW_IN, From: 8, To: 12},
 }
 
 // resized reports whether a resized CQ has published a valid consumer index, compared with

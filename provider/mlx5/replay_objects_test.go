@@ -15,36 +15,22 @@ import (
 	"purerdma/test/oracle/vector"
 )
 
-func (r *replayer) unlocked() bool { return r.env["MLX5_SINGLE_THREADED"] == "1" }
-
-func (r *replayer) createAH(rec *vector.Record) {
-	a := provider.AHAttr{
-		Global: rec.Global != 0, DLID: rec.DLID, SL: rec.SL, SrcPathBits: rec.PathBits, StaticRate: rec.Rate, Port: rec.Port,
-		GRH: provider.GlobalRoute{FlowLabel: rec.Flow, SGIDIndex: rec.SGID, HopLimit: rec.Hop, TrafficClass: rec.TClass},
-	}
-	copy(a.GRH.DGID[:], rec.DGID)
-	p, err := r.ctx.CreateAH(&provider.AHConfig{PD: r.pds["pd0"], Attr: a})
-	if r.refused(rec, err) {
-		return
-	}
-	r.ahs[rec.ID] = holder{p}
-	r.opened(p)
-}
+func (r *replayer) unlocked() bool { return r.Env["MLX5_SINGLE_THREADED"] == "1" }
 
 func (r *replayer) createCQ(rec *vector.Record) {
 	opt := &mlx5.CQOptions{EntrySize: rec.CQESize, Compression: mlx5.CompressionFormat(rec.Compress)}
-	if rec.CQESize == 0 && r.env["MLX5_CQE_SIZE"] == "128" {
+	if rec.CQESize == 0 && r.Env["MLX5_CQE_SIZE"] == "128" {
 		opt.EntrySize = 128
 	}
-	p, err := r.ctx.CreateCQ(&provider.CQConfig{Entries: rec.CQE, Unlocked: r.unlocked(), Vendor: opt})
-	if r.refused(rec, err) {
+	p, err := r.Context.CreateCQ(&provider.CQConfig{Entries: rec.CQE, Unlocked: r.unlocked(), Vendor: opt})
+	if r.Refused(err) {
 		return
 	}
-	r.opened(p)
+	r.Opened(p)
 	if p.Entries() != rec.Got {
-		r.differ(rec, "%d entries, want %d", p.Entries(), rec.Got)
+		r.Differ("%d entries, want %d", p.Entries(), rec.Got)
 	}
-	in := driverInput[abi.Mlx5CreateCQ](r, replay.CreateCQ)
+	in := replay.DriverInput[abi.Mlx5CreateCQ](r.Session, replay.CreateCQ)
 	r.cqs[rec.ID] = &cq{
 		p: p.(*mlx5.CQ), ex: rec.Ex != 0, wcFlags: rec.WCFlags,
 		size: int(in.CQESize), ring: in.BufAddr.Slice((p.Entries() + 1) * int(in.CQESize)), db: in.DBAddr.Slice(8),
@@ -52,27 +38,27 @@ func (r *replayer) createCQ(rec *vector.Record) {
 }
 
 func (r *replayer) createSRQ(rec *vector.Record) {
-	cfg := &provider.SRQConfig{PD: r.pds["pd0"], MaxWR: rec.WR, MaxSGE: rec.SGE}
+	cfg := &provider.SRQConfig{PD: r.PD, MaxWR: rec.WR, MaxSGE: rec.SGE}
 	if rec.XRCD != "" {
 		cfg.XRCD, cfg.CQ = r.xrcd[rec.XRCD], r.cqs[rec.CQ].p
 	}
-	p, err := r.ctx.CreateSRQ(cfg)
-	if r.refused(rec, err) {
+	p, err := r.Context.CreateSRQ(cfg)
+	if r.Refused(err) {
 		return
 	}
-	r.opened(p)
+	r.Opened(p)
 	if a := p.Attr(); a.MaxWR != rec.GotWR || a.MaxSGE != rec.GotSGE {
-		r.differ(rec, "%d receives of %d elements, want %d of %d", a.MaxWR, a.MaxSGE, rec.GotWR, rec.GotSGE)
+		r.Differ("%d receives of %d elements, want %d of %d", a.MaxWR, a.MaxSGE, rec.GotWR, rec.GotSGE)
 	}
 	if x, ok := p.(provider.XRCSRQ); rec.XRCD != "" && (!ok || x.Num() != rec.SRQN) {
-		r.differ(rec, "number %#x, want %#x", x.Num(), rec.SRQN)
+		r.Differ("number %#x, want %#x", x.Num(), rec.SRQN)
 	}
 	s := &srq{p: p, stride: 32, posted: map[uint16]bool{}, ours: map[uint16]uint16{}}
 	for s.stride < 16+16*p.Attr().MaxSGE {
 		s.stride *= 2
 	}
-	slots := int(binary.NativeEndian.Uint32(r.k.Last(replay.CreateSRQ).Attrs[abi.UVERBS_ATTR_CREATE_SRQ_MAX_WR])) + 1
-	in := driverInput[abi.Mlx5CreateSRQ](r, replay.CreateSRQ)
+	slots := int(binary.NativeEndian.Uint32(r.Kernel.Last(replay.CreateSRQ).Attrs[abi.UVERBS_ATTR_CREATE_SRQ_MAX_WR])) + 1
+	in := replay.DriverInput[abi.Mlx5CreateSRQ](r.Session, replay.CreateSRQ)
 	s.ring, s.db, s.uidx = in.BufAddr.Slice(slots*s.stride), in.DBAddr.Slice(8), in.UIdx
 	r.srqs[rec.ID] = s
 }
@@ -89,40 +75,40 @@ func (r *replayer) createQP(rec *vector.Record) {
 	switch kind {
 	case "DCI":
 		q.cq = r.cqs[rec.SCQ]
-		q.p, err = asQP(r.ctx.CreateDCI(&mlx5.DCIConfig{PD: r.pds["pd0"], CQ: q.cq.p, Cap: replay.Cap(rec.Cap), SignalAll: rec.SigAll != 0}))
+		q.p, err = asQP(r.mlx().CreateDCI(&mlx5.DCIConfig{PD: r.PD, CQ: q.cq.p, Cap: replay.Cap(rec.Cap), SignalAll: rec.SigAll != 0}))
 	case "DCT":
-		q.p, err = asQP(r.ctx.CreateDCT(&mlx5.DCTConfig{PD: r.pds["pd0"], CQ: r.cqs[rec.SCQ].p, SRQ: r.srqs[rec.SRQ].p, Key: rec.DCTKey}))
+		q.p, err = asQP(r.mlx().CreateDCT(&mlx5.DCTConfig{PD: r.PD, CQ: r.cqs[rec.SCQ].p, SRQ: r.srqs[rec.SRQ].p, Key: rec.DCTKey}))
 	default:
-		q.p, err = r.ctx.CreateQP(r.qpConfig(rec, q, kind))
+		q.p, err = r.Context.CreateQP(r.qpConfig(rec, q, kind))
 	}
-	if r.refused(rec, err) {
+	if r.Refused(err) {
 		return
 	}
-	r.opened(q.p)
+	r.Opened(q.p)
 	r.qps[rec.ID] = q
 	r.srqOf[rec.ID] = r.srqs[rec.SRQ]
-	in := driverInput[abi.Mlx5CreateQP](r, replay.CreateQP)
+	in := replay.DriverInput[abi.Mlx5CreateQP](r.Session, replay.CreateQP)
 	q.uidx = in.UIdx
 	if kind == "DCT" {
 		return
 	}
 	if got := q.p.Cap(); got != replay.Cap(rec.GotCap) {
-		r.differ(rec, "%+v, want %+v", got, replay.Cap(rec.GotCap))
+		r.Differ("%+v, want %+v", got, replay.Cap(rec.GotCap))
 	}
 	if q.p.Num() != rec.QPN {
-		r.differ(rec, "number %#x, want %#x", q.p.Num(), rec.QPN)
+		r.Differ("number %#x, want %#x", q.p.Num(), rec.QPN)
 	}
 	if kind == "XRC_RECV" {
 		return
 	}
 	rq, sq := int(in.RQWQECount)<<in.RQWQEShift, int(in.SQWQECount)*64
-	q.db, q.rqSlot = in.DBAddr.Slice(8), 1<<in.RQWQEShift
+	q.db, q.sq.Slot, q.rq.Slot = in.DBAddr.Slice(8), 64, 1<<in.RQWQEShift
 	if kind == "RAW_PACKET" {
-		q.rq, q.sq = in.BufAddr.Slice(rq), in.SQBufAddr.Slice(sq)
+		q.rq.Mem, q.sq.Mem = in.BufAddr.Slice(rq), in.SQBufAddr.Slice(sq)
 		return
 	}
 	all := in.BufAddr.Slice(rq + sq)
-	q.rq, q.sq = all[:rq], all[rq:]
+	q.rq.Mem, q.sq.Mem = all[:rq], all[rq:]
 }
 
 // unquote returns a string of JSON, or "" if b is not a string.
@@ -148,7 +134,7 @@ func (r *replayer) qpConfig(rec *vector.Record, q *qp, kind string) *provider.QP
 		cfg.XRCD = r.xrcd["xrcd0"]
 		return cfg
 	}
-	cfg.PD = r.pds["pd0"]
+	cfg.PD = r.PD
 	q.cq = r.cqs[rec.SCQ]
 	cfg.SendCQ = q.cq.p
 	if c := r.cqs[rec.RCQ]; c != nil {
@@ -176,16 +162,16 @@ func (r *replayer) resize(rec *vector.Record) {
 	n := c.p.Entries()
 	err := c.p.Resize(rec.CQE)
 	if (err == nil) != (rec.RC == 0) {
-		r.differ(rec, "%v, want errno %d", err, rec.RC)
+		r.Differ("%v, want errno %d", err, rec.RC)
 	}
 	if c.p.Entries() != rec.Got {
-		r.differ(rec, "%d entries, want %d", c.p.Entries(), rec.Got)
+		r.Differ("%d entries, want %d", c.p.Entries(), rec.Got)
 	}
 	if err == nil && c.p.Entries() != n {
-		in := driverInput[abi.Mlx5ResizeCQ](r, replay.ResizeCQ)
+		in := replay.DriverInput[abi.Mlx5ResizeCQ](r.Session, replay.ResizeCQ)
 		c.ring = in.BufAddr.Slice((c.p.Entries() + 1) * c.size)
 	}
 	if ci := binary.BigEndian.Uint32(c.db); !resized(rec.CI, ci) {
-		r.differ(rec, "consumer index %#x, want %#x", ci, rec.CI)
+		r.Differ("consumer index %#x, want %#x", ci, rec.CI)
 	}
 }

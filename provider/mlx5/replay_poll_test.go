@@ -5,7 +5,6 @@
 package mlx5_test
 
 import (
-	"bytes"
 	"encoding/binary"
 	"encoding/json"
 	"slices"
@@ -41,10 +40,10 @@ func putUIdx(e []byte, index uint32) { e[0], e[1], e[2] = byte(index>>16), byte(
 func (r *replayer) device(rec *vector.Record, c *cq, v *vector.CQE) {
 	e := append([]byte(nil), v.Bytes...)
 	if len(e) != c.size {
-		r.Fatalf("%s:%d: entry of %d bytes in a CQ with entries of %d", r.file, rec.Line, len(e), c.size)
+		r.Fatalf("line %d: entry of %d bytes in a CQ with entries of %d", rec.Line, len(e), c.size)
 	}
 	if slot := c.pi % uint32(len(c.ring)/c.size); slot != v.Slot {
-		r.differ(rec, "entry %d, want %d", slot, v.Slot)
+		r.Differ("entry %d, want %d", slot, v.Slot)
 	}
 	last := e[c.size-cqeBytes:]
 	s := r.srqs[v.Of]
@@ -58,7 +57,7 @@ func (r *replayer) device(rec *vector.Record, c *cq, v *vector.CQE) {
 		slot := binary.BigEndian.Uint16(last[cqeCounter:])
 		our, ok := s.ours[slot]
 		if !ok {
-			r.differ(rec, "no receive in the oracle's slot %d", slot)
+			r.Differ("no receive in the oracle's slot %d", slot)
 		}
 		binary.BigEndian.PutUint16(last[cqeCounter:], our)
 		delete(s.posted, our)
@@ -66,7 +65,7 @@ func (r *replayer) device(rec *vector.Record, c *cq, v *vector.CQE) {
 	owner := e[c.size-1] & 1
 	c.add(e)
 	if e[c.size-1]&1 != owner {
-		r.differ(rec, "owner bit of entry %d", v.Slot)
+		r.Differ("owner bit of entry %d", v.Slot)
 	}
 }
 
@@ -77,27 +76,27 @@ func (r *replayer) poll(rec *vector.Record) {
 	}
 	var at []byte
 	if m := rec.Mem; m != nil {
-		at = r.data.Bytes()[m.Addr-vector.Data:][:len(m.Bytes)]
+		at = r.Data.Bytes()[m.Addr-vector.Data:][:len(m.Bytes)]
 		clear(at)
 	}
 	got := make([]mlx5.Completion, rec.Max)
 	n, err := c.take(got)
 	if n != rec.N || err != nil {
-		r.differ(rec, "%d completions, %v; want %d", n, err, rec.N)
+		r.Differ("%d completions, %v; want %d", n, err, rec.N)
 	}
 	for i, w := range rec.WCs[:min(n, len(rec.WCs))] {
 		if d := replay.DiffWC(meant(rec, i, c.ex), &got[i].WC); d != "" {
-			r.differ(rec, "completion %d:%s", i, d)
+			r.Differ("completion %d:%s", i, d)
 		}
 		if c.ex {
 			r.compareExtended(rec, w, &got[i])
 		}
 	}
 	if ci := binary.BigEndian.Uint32(c.db); ci != rec.CI {
-		r.differ(rec, "consumer index %#x, want %#x", ci, rec.CI)
+		r.Differ("consumer index %#x, want %#x", ci, rec.CI)
 	}
-	if rec.Mem != nil && !bytes.Equal(at, rec.Mem.Bytes) && !r.unread(rec) {
-		r.differ(rec, "memory %s", replay.Diff(rec.Mem.Bytes, at))
+	if rec.Mem != nil && !r.unread(rec) {
+		r.Same("memory", rec.Mem.Bytes, at)
 	}
 }
 
@@ -124,7 +123,7 @@ func (r *replayer) compareExtended(rec *vector.Record, want *vector.WC, got *mlx
 		got  uint64
 	}{{"Timestamp", want.TS, got.Timestamp}, {"FlowTag", want.FlowTag, uint64(got.FlowTag)}, {"VLAN", want.CVLAN, uint64(got.VLAN)}} {
 		if f.want != nil && *f.want != f.got {
-			r.differ(rec, "%s %#x, want %#x", f.name, f.got, *f.want)
+			r.Differ("%s %#x, want %#x", f.name, f.got, *f.want)
 		}
 	}
 }
@@ -132,37 +131,20 @@ func (r *replayer) compareExtended(rec *vector.Record, want *vector.WC, got *mlx
 // many posts requests and completes them without comparing each of them.
 func (r *replayer) many(rec *vector.Record) {
 	q := r.qps[rec.QP]
-	var list int
-	r.must(json.Unmarshal(rec.List, &list))
-	wrs := make([]provider.SendWR, list)
-	for i := range wrs {
-		wrs[i] = r.request(rec.WRs[0], "")
-	}
-	wcs := make([]provider.WC, 64)
 	e := make([]byte, q.cq.size)
 	last := e[q.cq.size-cqeBytes:]
 	binary.BigEndian.PutUint32(last[cqeOpQPN:], uint32(rec.MLXOpcode)<<24|q.p.Num())
 	putUIdx(last[cqeUIdx:], q.uidx)
 	at := uint16(binary.BigEndian.Uint32(q.db[4:]))
-	for left := rec.Count; left > 0; {
-		n := int(min(left, uint64(list)))
-		if got, err := r.give(q.p, wrs[:n]); got != n || err != nil {
-			r.differ(rec, "%d left: %d posted, %v", left, got, err)
-			return
-		}
+	r.Many(q.p, q.cq.p, func(n int) {
 		for range n {
 			binary.BigEndian.PutUint16(last[cqeCounter:], at)
 			at++
 			q.cq.add(e)
 		}
-		if got, err := q.cq.p.Poll(wcs); got != n || err != nil || wcs[0].Status != provider.WCSuccess {
-			r.differ(rec, "%d left: %d completions of %d, %v: %+v", left, got, n, err, wcs[0])
-			return
-		}
-		left -= uint64(n)
-	}
+	})
 	if db, ci := binary.BigEndian.Uint32(q.db[4:]), binary.BigEndian.Uint32(q.cq.db); db != rec.DB || ci != rec.CI {
-		r.differ(rec, "doorbell record %#x, consumer index %#x; want %#x, %#x", db, ci, rec.DB, rec.CI)
+		r.Differ("doorbell record %#x, consumer index %#x; want %#x, %#x", db, ci, rec.DB, rec.CI)
 	}
 }
 
@@ -170,8 +152,8 @@ func (r *replayer) many(rec *vector.Record) {
 func (r *replayer) manyReceives(rec *vector.Record, s *srq) {
 	c := r.cqs[rec.CQ]
 	var list int
-	r.must(json.Unmarshal(rec.List, &list))
-	wrs := slices.Repeat(recvs(rec), list)
+	r.Must(json.Unmarshal(rec.List, &list))
+	wrs := slices.Repeat(r.RecvWRs(), list)
 	wcs := make([]provider.WC, 64)
 	e := make([]byte, c.size)
 	last := e[c.size-cqeBytes:]
@@ -183,7 +165,7 @@ func (r *replayer) manyReceives(rec *vector.Record, s *srq) {
 			wrs[i].ID = uint64(i)
 		}
 		if got, err := s.p.PostRecv(wrs[:n]); got != n || err != nil {
-			r.differ(rec, "%d left: %d posted, %v", left, got, err)
+			r.Differ("%d left: %d posted, %v", left, got, err)
 			return
 		}
 		for range n {
@@ -193,30 +175,28 @@ func (r *replayer) manyReceives(rec *vector.Record, s *srq) {
 		}
 		got, err := c.p.Poll(wcs)
 		if got != n || err != nil {
-			r.differ(rec, "%d left: %d completions of %d, %v", left, got, n, err)
+			r.Differ("%d left: %d completions of %d, %v", left, got, n, err)
 			return
 		}
 		for i := range n {
 			if wcs[i].ID != uint64(i) || wcs[i].Status != provider.WCSuccess {
-				r.differ(rec, "%d left: completion %d is %+v", left, i, wcs[i])
+				r.Differ("%d left: completion %d is %+v", left, i, wcs[i])
 				return
 			}
 		}
 		left -= uint64(n)
 	}
 	if db, ci := binary.BigEndian.Uint32(s.db), binary.BigEndian.Uint32(c.db); db != rec.DB || ci != rec.CI {
-		r.differ(rec, "doorbell record %#x, consumer index %#x; want %#x, %#x", db, ci, rec.DB, rec.CI)
+		r.Differ("doorbell record %#x, consumer index %#x; want %#x, %#x", db, ci, rec.DB, rec.CI)
 	}
 }
 
 func (r *replayer) arm(rec *vector.Record) {
 	c := r.cqs[rec.CQ]
-	r.poisonPages()
-	r.must(c.p.Arm(rec.Solicited != 0))
+	r.PoisonPages()
+	r.Must(c.p.Arm(rec.Solicited != 0))
 	if ci, arm := binary.BigEndian.Uint32(c.db), binary.BigEndian.Uint32(c.db[4:]); ci != rec.CI || arm != rec.Arm {
-		r.differ(rec, "doorbell record %#x, %#x; want %#x, %#x", ci, arm, rec.CI, rec.Arm)
+		r.Differ("doorbell record %#x, %#x; want %#x, %#x", ci, arm, rec.CI, rec.Arm)
 	}
-	if d := sameStores(rec.UAR, r.stores()); d != "" {
-		r.differ(rec, "%s", d)
-	}
+	r.CompareStores(rec.UAR)
 }

@@ -5,8 +5,6 @@
 package siw_test
 
 import (
-	"flag"
-	"path/filepath"
 	"testing"
 
 	"purerdma/abi"
@@ -15,15 +13,20 @@ import (
 	"purerdma/test/oracle/vector"
 )
 
-// vectors names one more file for TestVectors: see test/oracle/README.md.
-var vectors = flag.String("vectors", "", "also check this file of vectors")
-
-// TestVectors has the provider repeat the recorded calls to libsiw, and compares slots,
-// doorbells and completions.
-func TestVectors(t *testing.T) {
-	d := &replay.Soft{
-		Driver: siw.Driver{},
-		Name:   "siw",
+// libsiw replays the vectors of libsiw.
+var libsiw = &replay.Driver{
+	Driver: siw.Driver{},
+	Name:   "siw",
+	NoIOVA: true,
+	Known: []replay.Known{
+		// The memory's own address, which the elements of its requests contain.
+		{Command: replay.RegMR, Attr: abi.UVERBS_ATTR_CORE_IN, From: 16, To: 24},
+		// The key that the provider chooses.
+		{Command: replay.RegMR, Attr: abi.UVERBS_ATTR_UHW_IN},
+		// The numbers of requests. The provider creates a queue with one more than requested.
+		{Command: replay.CreateQP, Attr: abi.UVERBS_ATTR_CREATE_QP_CAP, To: 8},
+	},
+	Start: (&replay.Soft{
 		Slot: func(w *vector.WR, want []byte) {
 			// libsiw counts the elements that inline data came from.
 			if replay.Inlined(w) {
@@ -31,18 +34,14 @@ func TestVectors(t *testing.T) {
 			}
 		},
 		Command: answerQuery,
-	}
-	files, err := filepath.Glob("testdata/*.jsonl.gz")
-	if err != nil || len(files) < 2 {
-		t.Fatalf("filepath.Glob = %d files of vectors, %v, want at least 2, nil", len(files), err)
-	}
-	if *vectors != "" {
-		files = append(files, replay.FromRoot(*vectors))
-	}
-	for _, name := range files {
-		t.Run(filepath.Base(name), func(t *testing.T) { d.Run(t, name) })
-	}
+	}).Start,
 }
+
+// TestVectors compares slots, doorbells, inputs of commands and completions with libsiw's.
+func TestVectors(t *testing.T) { replay.Run(t, libsiw) }
+
+// TestVectorsDetect checks that TestVectors detects a change of one bit. SRQs may have more receives than libsiw's.
+func TestVectorsDetect(t *testing.T) { replay.Detects(t, libsiw, "srq got_wr") }
 
 // answerQuery responds to a query that libsiw never sends. The response contains the number of
 // READs that may be outstanding.

@@ -2,8 +2,9 @@
 
 //go:build linux
 
-// Package replay helps the tests of providers to replay the vectors of test/oracle. It has a kernel that returns the
-// responses in a session's records, and conversions between records and the types of package provider.
+// Package replay has the tests of providers replay the vectors of test/oracle. Run opens a driver on a kernel that returns
+// the responses in a session's records, and compares the driver's commands. The driver's part creates the queues, posts and
+// polls with the methods of Session, and compares the bytes in the memory that the driver shares with the device.
 package replay
 
 import (

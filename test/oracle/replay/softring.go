@@ -11,9 +11,9 @@ import (
 	"purerdma/test/oracle/vector"
 )
 
-// A ring is the kernel's side of a queue in shared memory. An rxe queue has a header with the indices. A siw queue is an
+// softRing is the kernel's side of a queue in shared memory. An rxe queue has a header with the indices. A siw queue is an
 // array, and a word of each slot marks its owner.
-type ring struct {
+type softRing struct {
 	mem           []byte
 	headed        bool
 	size, n       int
@@ -31,22 +31,22 @@ const (
 )
 
 // headedRing returns a ring of rxe, or nil without memory.
-func headedRing(mem []byte) *ring {
+func headedRing(mem []byte) *softRing {
 	if mem == nil {
 		return nil
 	}
 	log, mask := binary.NativeEndian.Uint32(mem), binary.NativeEndian.Uint32(mem[4:])
-	return &ring{mem: mem, headed: true, size: 1 << log, n: int(mask) + 1}
+	return &softRing{mem: mem, headed: true, size: 1 << log, n: int(mask) + 1}
 }
 
-func siwRing(mem []byte, size int, n uint32) *ring {
+func siwRing(mem []byte, size int, n uint32) *softRing {
 	if n == 0 {
 		return nil
 	}
-	return &ring{mem: mem, size: size, n: int(n)}
+	return &softRing{mem: mem, size: size, n: int(n)}
 }
 
-func (r *ring) slot(i uint32) []byte {
+func (r *softRing) slot(i uint32) []byte {
 	at := int(i%uint32(r.n)) * r.size
 	if r.headed {
 		at += ringData
@@ -55,7 +55,7 @@ func (r *ring) slot(i uint32) []byte {
 }
 
 // poison fills the slots that do not belong to the kernel.
-func (r *ring) poison() {
+func (r *softRing) poison() {
 	for i := r.posted; i != r.taken+uint32(r.n); i++ {
 		s := r.slot(i)
 		for k := range s {
@@ -68,7 +68,7 @@ func (r *ring) poison() {
 }
 
 // take takes n slots as the kernel.
-func (r *ring) take(n uint32) {
+func (r *softRing) take(n uint32) {
 	for range n {
 		if !r.headed {
 			s := r.slot(r.taken)
@@ -81,10 +81,10 @@ func (r *ring) take(n uint32) {
 	}
 }
 
-func (r *ring) producer() uint32 { return binary.NativeEndian.Uint32(r.mem[ringProducer:]) }
+func (r *softRing) producer() uint32 { return binary.NativeEndian.Uint32(r.mem[ringProducer:]) }
 
 // add adds a completion as the kernel.
-func (r *ring) add(e []byte) {
+func (r *softRing) add(e []byte) {
 	copy(r.slot(r.posted), e)
 	r.posted++
 	if r.headed {
