@@ -14,7 +14,7 @@ import (
 
 // pathLocks counts the locked instructions of the functions that programs call to post and to
 // poll. The locked instruction is for the lock, which a queue for one goroutine skips.
-// TestLockedPerCall of test/bench-mlx5 shows this by executing the instructions one by one.
+// TestLockedPerCall of test/bench/provider shows this by executing the instructions one by one.
 var pathLocks = map[string]int{
 	"(*QP).PostSend": 1, "(*QP).PostRecv": 1, "(*SRQ).PostRecv": 1, "(*CQ).Poll": 1, "(*CQ).PollExtended": 1,
 	"(*QP).BatchBegin": 1, "(*QP).BatchAdd": 0, "(*QP).BatchPost": 0,

@@ -99,14 +99,14 @@ var rules = map[string]rule{
 
 // trees contains the rules for all packages below a directory.
 var trees = map[string]rule{
-	"cmd":                {ours: []string{"cm", "oob", "rsocket", "verbs", "uverbs", "ucma", "cmd/internal/addrinfo", "cmd/internal/tool", "cmd/internal/pingpong", "cmd/internal/streamtest", "cmd/internal/version"}},
-	"examples":           {ours: []string{"cm", "inflight", "msg", "oob", "pool", "stream", "verbs", "examples/internal/..."}},
-	"test":               {ours: []string{"cm", "verbs", "uverbs", "ucma", "provider", "abi", "internal/longtest", "internal/vmtest", "test/..."}, xsys: true},
-	"test/documents":     {ours: []string{"internal/hwreport", "test/..."}},
-	"test/bench":         {ours: []string{"cm", "inflight", "msg", "stream", "verbs", "internal/vmtest", "test/..."}, xsys: true},
-	"test/bench-mlx5":    {ours: []string{"cm", "cm/cmtest", "verbs", "uverbs", "provider", "provider/erdma", "provider/mlx5", "provider/mlx5/mlx5test", "internal/fakeuverbs", "internal/mem", "abi", "test/..."}, xsys: true},
-	"test/oracle/replay": {ours: []string{"abi", "internal/longtest", "internal/mem", "provider", "uverbs", "test/..."}},
-	"test/microvm":       {ours: []string{"test/microvm/...", "test/connectx/cards", "test/erdma", "test/pci", "test/vfiouser"}, xsys: true, others: []string{"github.com/vishvananda/netlink", "github.com/vishvananda/netlink/nl"}},
+	"cmd":                 {ours: []string{"cm", "oob", "rsocket", "verbs", "uverbs", "ucma", "cmd/internal/addrinfo", "cmd/internal/tool", "cmd/internal/pingpong", "cmd/internal/streamtest", "cmd/internal/version"}},
+	"examples":            {ours: []string{"cm", "inflight", "msg", "oob", "pool", "stream", "verbs", "examples/internal/..."}},
+	"test":                {ours: []string{"cm", "verbs", "uverbs", "ucma", "provider", "abi", "internal/longtest", "internal/vmtest", "test/..."}, xsys: true},
+	"test/documents":      {ours: []string{"internal/hwreport", "test/..."}},
+	"test/bench":          {ours: []string{"cm", "inflight", "msg", "stream", "verbs", "internal/vmtest", "test/..."}, xsys: true},
+	"test/bench/provider": {ours: []string{"cm", "cm/cmtest", "verbs", "uverbs", "provider", "provider/erdma", "provider/mlx5", "provider/mlx5/mlx5test", "internal/fakeuverbs", "internal/mem", "abi", "test/..."}, xsys: true},
+	"test/oracle/replay":  {ours: []string{"abi", "internal/longtest", "internal/mem", "provider", "uverbs", "test/..."}},
+	"test/microvm":        {ours: []string{"test/microvm/...", "test/connectx/cards", "test/erdma", "test/pci", "test/vfiouser"}, xsys: true, others: []string{"github.com/vishvananda/netlink", "github.com/vishvananda/netlink/nl"}},
 }
 
 // inTests lists the additional imports of tests.

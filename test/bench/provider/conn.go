@@ -67,7 +67,7 @@ func (p *programs) reportConn(ctx context.Context, o options) error {
 	}
 	ns, allocs, rows := newResults(), newResults(), connRows()
 	for i := range o.repeat {
-		fmt.Fprintf(os.Stderr, "bench-mlx5: measuring operations of a Conn, %d of %d\n", i+1, o.repeat)
+		fmt.Fprintf(os.Stderr, "bench/provider: measuring operations of a Conn, %d of %d\n", i+1, o.repeat)
 		for _, s := range rows {
 			var behind []string
 			rounds := max(1, o.rounds/50) // rounds of goroutines are longer

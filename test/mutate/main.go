@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Mutate-mlx5 measures the tests of provider/mlx5, or of another provider with registers. In a copy of the module, it makes one small
-// change in the provider or in internal/mmio, and runs the tests. Examples are a missing mask,
-// a shift by one more, or two bytes in the wrong order. It repeats this with other changes. It
-// lists the test that detected each change, and the undetected changes.
+// Mutate measures the tests of a provider that has registers, provider/mlx5 or provider/erdma. In a copy of the module, it
+// makes one small change in the provider or in internal/mmio, and runs the tests. Examples are a missing mask, a shift by
+// one more, or two bytes in the wrong order. It repeats this with other changes. It lists the test that detected each
+// change, and the undetected changes.
 //
-//	go run ./test/mutate-mlx5 [-driver mlx5] [-seed 1] [-n 60] [-run REGEXP]
+//	go run ./test/mutate [-driver mlx5] [-seed 1] [-n 60] [-run REGEXP]
 package main
 
 import (
@@ -35,12 +35,12 @@ func main() {
 	var o options
 	flag.Uint64Var(&o.seed, "seed", 1, "which changes")
 	flag.IntVar(&o.n, "n", 60, "how many of them; 0 for all")
-	flag.StringVar(&o.driver, "driver", "mlx5", "whose provider")
+	flag.StringVar(&o.driver, "driver", "mlx5", "whose provider: mlx5 or erdma")
 	flag.StringVar(&o.match, "run", "", "only those whose place or description this regular expression matches")
 	flag.BoolVar(&o.list, "list", false, "only say which")
 	flag.Parse()
 	if err := run(context.Background(), o); err != nil {
-		fmt.Fprintln(os.Stderr, "mutate-mlx5:", err)
+		fmt.Fprintln(os.Stderr, "mutate:", err)
 		os.Exit(1)
 	}
 }
@@ -63,7 +63,7 @@ func run(ctx context.Context, o options) error {
 		}
 		return nil
 	}
-	dir, err := os.MkdirTemp("", "mutate-mlx5")
+	dir, err := os.MkdirTemp("", "mutate")
 	if err != nil {
 		return err
 	}

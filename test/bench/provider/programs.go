@@ -122,7 +122,7 @@ func build(ctx context.Context, o options, dir string) (*programs, error) {
 	if p.c, err = prepare(ctx, root, o.driver, o.release, sysfs); err != nil {
 		return nil, err
 	}
-	oracle, here := filepath.Join(root, "test/oracle/c"), filepath.Join(root, "test/bench-mlx5")
+	oracle, here := filepath.Join(root, "test/oracle/c"), filepath.Join(root, "test/bench/provider")
 	// The provider registers itself when it is loaded. No symbol refers to it.
 	programs := map[string][]string{"bench": {"bench.c", o.driver + ".c"}}
 	link := []string{"-Wl,--no-as-needed", "-libverbs", "-ldl"}

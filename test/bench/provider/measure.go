@@ -20,7 +20,7 @@ func pin(o options) []string { return []string{"taskset", "-c", strconv.Itoa(o.c
 func (p *programs) measure(ctx context.Context, o options) (*results, error) {
 	best := newResults()
 	for i := range o.repeat {
-		fmt.Fprintf(os.Stderr, "bench-mlx5: measuring, %d of %d\n", i+1, o.repeat)
+		fmt.Fprintf(os.Stderr, "bench/provider: measuring, %d of %d\n", i+1, o.repeat)
 		for _, kind := range cases {
 			for _, batch := range batches {
 				for k := range subjects {
@@ -48,7 +48,7 @@ func (p *programs) count(ctx context.Context, o options) (*results, error) {
 	r := newResults()
 	for k := range subjects {
 		s := &subjects[k]
-		fmt.Fprintf(os.Stderr, "bench-mlx5: counting instructions of %s\n", s.name)
+		fmt.Fprintf(os.Stderr, "bench/provider: counting instructions of %s\n", s.name)
 		for _, batch := range batches {
 			for _, kind := range append([]string{"poll"}, cases...) {
 				run, f := kind, s.poll

@@ -2,16 +2,16 @@
 
 //go:build linux && amd64
 
-// Bench-mlx5 compares the cost of posting and polling with libmlx5, in one run on one processor. It measures
-// libmlx5's two interfaces, called from C and through cgo, and package provider/mlx5. All use fake devices,
+// Provider compares the cost of posting and polling of a provider with its C library, in one run on one processor. It
+// measures libmlx5's two interfaces, called from C and through cgo, and package provider/mlx5. All use fake devices,
 // which are memory. It also compares polling of short receives on one processor and on two, and operations of a
-// cm.Conn with PostSend and Poll.
+// cm.Conn with PostSend and Poll. For erdma it measures only posting and polling.
 //
-//	go run ./test/bench-mlx5                   nanoseconds and instructions, as tables
-//	go run ./test/bench-mlx5 -callgrind=false  without valgrind
-//	go run ./test/bench-mlx5 -only receive     short receives only
-//	go run ./test/bench-mlx5 -only conn        operations of a Conn only
-//	go run ./test/bench-mlx5 -driver erdma     posting and polling of provider/erdma and liberdma
+//	go run ./test/bench/provider                   nanoseconds and instructions, as tables
+//	go run ./test/bench/provider -callgrind=false  without valgrind
+//	go run ./test/bench/provider -only receive     short receives only
+//	go run ./test/bench/provider -only conn        operations of a Conn only
+//	go run ./test/bench/provider -driver erdma     posting and polling of provider/erdma and liberdma
 //
 // It needs gcc and taskset, and valgrind for counting instructions. The machine's apt downloads rdma-core into
 // the user's cache directory, as for test/oracle.
@@ -51,7 +51,7 @@ func main() {
 	flag.StringVar(&o.only, "only", "", "measure only \"post\", requests and their completions, \"receive\", short receives, or \"conn\", operations of a Conn")
 	flag.Parse()
 	if err := run(context.Background(), o); err != nil {
-		fmt.Fprintln(os.Stderr, "bench-mlx5:", err)
+		fmt.Fprintln(os.Stderr, "bench/provider:", err)
 		os.Exit(1)
 	}
 }
@@ -77,7 +77,7 @@ func run(ctx context.Context, o options) error {
 			return fmt.Errorf("%w (apt-get install gcc util-linux valgrind)", err)
 		}
 	}
-	dir, err := os.MkdirTemp("", "bench-mlx5")
+	dir, err := os.MkdirTemp("", "bench-provider")
 	if err != nil {
 		return err
 	}

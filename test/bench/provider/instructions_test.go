@@ -36,7 +36,7 @@ var gates = []string{rowPost, rowUnlocked, rowBatch, rowBuilder, rowVerbs, rowVe
 // TestInstructions counts the instructions of posting and polling, and compares them with the committed
 // counts for this version of Go.
 //
-//	go test ./test/bench-mlx5 -run Instructions -update
+//	go test ./test/bench/provider -run Instructions -update
 func TestInstructions(t *testing.T) {
 	longtest.Need(t)
 	text, err := os.ReadFile(baselineFile)

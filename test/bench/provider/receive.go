@@ -30,7 +30,7 @@ func (p *programs) measureReceives(ctx context.Context, o options) (*results, er
 	}
 	best := newResults()
 	for i := range o.repeat {
-		fmt.Fprintf(os.Stderr, "bench-mlx5: measuring receives, %d of %d\n", i+1, o.repeat)
+		fmt.Fprintf(os.Stderr, "bench/provider: measuring receives, %d of %d\n", i+1, o.repeat)
 		for _, kind := range receiveKinds {
 			for _, batch := range batches {
 				for k := range receivers {

@@ -1,3 +1,0 @@
-module purerdma/test/bench-mlx5/cgo
-
-go 1.26.0

@@ -1,0 +1,3 @@
+module purerdma/test/bench/provider/cgo
+
+go 1.26.0
