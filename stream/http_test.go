@@ -18,9 +18,9 @@ import (
 	"testing"
 	"time"
 
+	"purerdma/internal/apptest"
 	"purerdma/internal/longtest"
 	"purerdma/internal/streamconn/streamconntest"
-	"purerdma/internal/streamnet"
 	"purerdma/internal/vmtest"
 	"purerdma/stream"
 )
@@ -56,7 +56,7 @@ var httpCases = []httpCase{
 }
 
 // run sends concurrent requests, a large body in both directions, and requests that are cancelled.
-func (tc *httpCase) run(t *testing.T, n streamnet.Network) {
+func (tc *httpCase) run(t *testing.T, n apptest.Network) {
 	var protocols http.Protocols
 	protocols.SetHTTP1(!tc.http2)
 	protocols.SetHTTP2(tc.http2 && tc.tls)
@@ -90,7 +90,7 @@ func (tc *httpCase) run(t *testing.T, n streamnet.Network) {
 }
 
 // exchange is the client.
-func (x *exchanger) exchange(n streamnet.Network) {
+func (x *exchanger) exchange(n apptest.Network) {
 	const each = 1 << 20
 	large := int64(4 << 20)
 	if x.large && longtest.Enabled() {

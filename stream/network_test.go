@@ -6,18 +6,18 @@ import (
 	"net"
 	"testing"
 
+	"purerdma/internal/apptest"
 	"purerdma/internal/streamconn/streamconntest"
-	"purerdma/internal/streamnet"
 	"purerdma/stream"
 )
 
 // onFakes runs a test on the fake kernels.
-func onFakes(t *testing.T, test func(t *testing.T, n streamnet.Network)) {
-	streamnet.OnFakes(t, stream.Options{}.WithoutRNR(), test)
+func onFakes(t *testing.T, test func(t *testing.T, n apptest.Network)) {
+	apptest.OnFakes(t, stream.Options{}.WithoutRNR(), test)
 }
 
 // inVM is the network of the virtual machine.
-var inVM = streamnet.InVM(stream.Options{}.WithoutRNR())
+var inVM = apptest.InVM(stream.Options{}.WithoutRNR())
 
 // connect dials the server. The cleanup of the test closes the connection.
 func connect(t *testing.T, d *stream.Dialer, address string) *stream.Conn {

@@ -8,7 +8,7 @@ import (
 	"sync"
 	"testing"
 
-	"purerdma/internal/streamnet"
+	"purerdma/internal/apptest"
 	"purerdma/internal/vmtest"
 	"purerdma/stream"
 )
@@ -32,7 +32,7 @@ func (Calculator) Add(in [2]int, out *int) error {
 }
 
 // callAdd calls Add from several goroutines.
-func callAdd(t *testing.T, n streamnet.Network) {
+func callAdd(t *testing.T, n apptest.Network) {
 	server := rpc.NewServer()
 	if err := server.Register(Calculator{}); err != nil {
 		t.Fatalf("server.Register: %v", err)

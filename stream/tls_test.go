@@ -14,8 +14,8 @@ import (
 	"testing"
 	"time"
 
+	"purerdma/internal/apptest"
 	"purerdma/internal/streamconn/streamconntest"
-	"purerdma/internal/streamnet"
 	"purerdma/internal/vmtest"
 	"purerdma/stream"
 )
@@ -30,7 +30,7 @@ func TestVMTLS(t *testing.T) {
 }
 
 // exchangeTLS has a server echo data over TLS 1.3, and ends the stream of the client.
-func exchangeTLS(t *testing.T, n streamnet.Network) {
+func exchangeTLS(t *testing.T, n apptest.Network) {
 	ts := httptest.NewTLSServer(nil) // for its certificate
 	serverConfig := &tls.Config{Certificates: ts.TLS.Certificates, MinVersion: tls.VersionTLS13}
 	clientConfig := ts.Client().Transport.(*http.Transport).TLSClientConfig.Clone()
@@ -51,7 +51,7 @@ func exchangeTLS(t *testing.T, n streamnet.Network) {
 }
 
 // callTLS is the client.
-func callTLS(t *testing.T, n streamnet.Network, client *tls.Conn) {
+func callTLS(t *testing.T, n apptest.Network, client *tls.Conn) {
 	defer client.Close()
 	if err := client.HandshakeContext(streamconntest.Deadline(t)); err != nil {
 		t.Fatalf("HandshakeContext: %v", err)

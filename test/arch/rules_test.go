@@ -69,7 +69,7 @@ var rules = map[string]rule{
 		others: []string{"github.com/vishvananda/netlink", "github.com/vishvananda/netlink/nl"}},
 	"provider/providertest":                {ours: []string{"provider"}},
 	"internal/streamconn/streamconntest":   {ours: []string{"cm", "cm/cmtest", "inflight", "internal/longtest", "internal/vmtest", "test/connectx/inprocess", "uverbs", "uverbs/uverbstest", "verbs"}},
-	"internal/streamnet":                   {ours: []string{"cm", "cm/cmtest", "internal/streamconn/streamconntest", "internal/vmtest", "stream"}},
+	"internal/apptest":                     {ours: []string{"cm", "cm/cmtest", "internal/streamconn/streamconntest", "internal/vmtest", "stream"}},
 	"cmd/internal/streamtest/transfertest": {ours: []string{"cm", "cm/cmtest", "cmd/internal/streamtest", "internal/streamconn/streamconntest", "rsocket"}},
 	// A kernel in memory, for the project's tests and for users' tests.
 	"internal/fakeuverbs":    {ours: []string{"abi", "internal/mem", "uverbs"}},

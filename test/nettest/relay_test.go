@@ -17,7 +17,7 @@ import (
 
 	"purerdma/cm"
 	"purerdma/cm/cmtest"
-	"purerdma/internal/streamnet"
+	"purerdma/internal/apptest"
 	"purerdma/stream"
 	"purerdma/uverbs/uverbstest"
 )
@@ -42,7 +42,7 @@ func TestRelay(t *testing.T) {
 // startRelay starts a relay. Each connection begins with a line that has an address. The relay connects to this address. The
 // client sends further bytes after that.
 func startRelay(t *testing.T, ln net.Listener, d *stream.Dialer) (stop func()) {
-	return streamnet.StartRelay(t, ln, func(client net.Conn) (net.Conn, error) {
+	return apptest.StartRelay(t, ln, func(client net.Conn) (net.Conn, error) {
 		address, err := bufio.NewReader(client).ReadString('\n')
 		if err != nil {
 			return nil, err

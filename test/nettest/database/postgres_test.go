@@ -20,7 +20,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn/ctxwatch"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"purerdma/internal/streamnet"
+	"purerdma/internal/apptest"
 	"purerdma/internal/vmtest"
 	"purerdma/stream"
 )
@@ -30,17 +30,17 @@ func TestPostgres(t *testing.T) {
 	if _, err := postgresProgram("initdb"); err != nil {
 		t.Skip(err)
 	}
-	streamnet.OnFakes(t, stream.Options{}, runPostgres)
+	apptest.OnFakes(t, stream.Options{}, runPostgres)
 }
 
 // TestVMPostgres runs the cases of PostgreSQL between two devices, with and without TLS.
 func TestVMPostgres(t *testing.T) {
 	vmtest.Need(t)
-	runPostgres(t, streamnet.InVM(stream.Options{}))
+	runPostgres(t, apptest.InVM(stream.Options{}))
 }
 
 // runPostgres runs the cases of PostgreSQL.
-func runPostgres(t *testing.T, n streamnet.Network) {
+func runPostgres(t *testing.T, n apptest.Network) {
 	n.Run(t, func(ln net.Listener) func() { return servePostgres(t, n, ln) }, func(d *stream.Dialer, address string) {
 		for _, secure := range []bool{false, true} {
 			if secure && !apart(n) {
@@ -75,7 +75,7 @@ func postgresProgram(name string) (string, error) {
 const postgresPort = "5432"
 
 // servePostgres starts a PostgreSQL server with an empty database behind ln.
-func servePostgres(t *testing.T, n streamnet.Network, ln net.Listener) (stop func()) {
+func servePostgres(t *testing.T, n apptest.Network, ln net.Listener) (stop func()) {
 	initdb, err := postgresProgram("initdb")
 	if err != nil {
 		t.Fatalf("postgresProgram(initdb): %v", err)
@@ -100,7 +100,7 @@ func servePostgres(t *testing.T, n streamnet.Network, ln net.Listener) (stop fun
 		args = append(args, "-c", s)
 	}
 	s := startServer(t, n, filepath.Join(filepath.Dir(initdb), "postgres"), args...)
-	stopRelay := streamnet.StartRelay(t, ln, func(net.Conn) (net.Conn, error) { return s.dial(network, address) })
+	stopRelay := apptest.StartRelay(t, ln, func(net.Conn) (net.Conn, error) { return s.dial(network, address) })
 	return func() {
 		stopRelay()
 		s.stop(syscall.SIGINT) // ends all sessions

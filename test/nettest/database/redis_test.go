@@ -21,7 +21,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"purerdma/internal/streamnet"
+	"purerdma/internal/apptest"
 	"purerdma/internal/vmtest"
 	"purerdma/stream"
 )
@@ -31,18 +31,18 @@ func TestRedis(t *testing.T) {
 	if _, err := exec.LookPath("redis-server"); err != nil {
 		t.Skip(err)
 	}
-	streamnet.OnFakes(t, stream.Options{}, func(t *testing.T, n streamnet.Network) { runRedis(t, n, false) })
+	apptest.OnFakes(t, stream.Options{}, func(t *testing.T, n apptest.Network) { runRedis(t, n, false) })
 }
 
 // TestVMRedis runs the cases of Redis between two devices, with and without TLS.
 func TestVMRedis(t *testing.T) {
 	vmtest.Need(t)
-	t.Run("plain", func(t *testing.T) { runRedis(t, streamnet.InVM(stream.Options{}), false) })
-	t.Run("TLS", func(t *testing.T) { runRedis(t, streamnet.InVM(stream.Options{}), true) })
+	t.Run("plain", func(t *testing.T) { runRedis(t, apptest.InVM(stream.Options{}), false) })
+	t.Run("TLS", func(t *testing.T) { runRedis(t, apptest.InVM(stream.Options{}), true) })
 }
 
 // runRedis runs the cases of Redis.
-func runRedis(t *testing.T, n streamnet.Network, secure bool) {
+func runRedis(t *testing.T, n apptest.Network, secure bool) {
 	n.Run(t, func(ln net.Listener) func() { return serveRedis(t, n, ln, secure) }, func(d *stream.Dialer, address string) {
 		c := redisTest{address: address, dialer: d}
 		if secure {
@@ -57,7 +57,7 @@ func runRedis(t *testing.T, n streamnet.Network, secure bool) {
 }
 
 // serveRedis starts a Redis server behind ln.
-func serveRedis(t *testing.T, n streamnet.Network, ln net.Listener, secure bool) (stop func()) {
+func serveRedis(t *testing.T, n apptest.Network, ln net.Listener, secure bool) (stop func()) {
 	dir := directory(t)
 	network, address := "unix", filepath.Join(dir, "socket")
 	args := []string{"--dir", dir, "--save", "", "--unixsocket", address}
@@ -73,7 +73,7 @@ func serveRedis(t *testing.T, n streamnet.Network, ln net.Listener, secure bool)
 		port = "0"
 	}
 	s := startServer(t, n, "redis-server", append(args, "--port", port)...)
-	stopRelay := streamnet.StartRelay(t, ln, func(net.Conn) (net.Conn, error) { return s.dial(network, address) })
+	stopRelay := apptest.StartRelay(t, ln, func(net.Conn) (net.Conn, error) { return s.dial(network, address) })
 	return func() {
 		stopRelay()
 		s.stop(syscall.SIGTERM)

@@ -23,8 +23,8 @@ import (
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
+	"purerdma/internal/apptest"
 	"purerdma/internal/netns"
-	"purerdma/internal/streamnet"
 )
 
 // limit bounds waits. Only a wait that hangs may take so long.
@@ -37,7 +37,7 @@ const serverUser = 65534
 // apart reports whether servers run in a network namespace of their own. There they listen on TCP, because they do not
 // support TLS on Unix sockets, and the segments are not in the counters of the test. Without a namespace they listen on
 // Unix sockets, because other programs may use the ports.
-func apart(n streamnet.Network) bool { return n.VM }
+func apart(n apptest.Network) bool { return n.VM }
 
 // server is a process of a database server.
 type server struct {
@@ -51,7 +51,7 @@ type server struct {
 }
 
 // startServer starts a server and waits until it accepts connections.
-func startServer(t *testing.T, n streamnet.Network, path string, args ...string) *server {
+func startServer(t *testing.T, n apptest.Network, path string, args ...string) *server {
 	t.Helper()
 	s := &server{t: t, cmd: command(path, args...), ready: make(chan struct{}), ended: make(chan struct{})}
 	output, w, err := os.Pipe()

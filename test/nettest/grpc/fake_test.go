@@ -5,9 +5,9 @@ package grpc
 import (
 	"testing"
 
-	"purerdma/internal/streamnet"
+	"purerdma/internal/apptest"
 	"purerdma/stream"
 )
 
 // TestInterop runs the cases on the fake kernels.
-func TestInterop(t *testing.T) { streamnet.OnFakes(t, stream.Options{}, runCases) }
+func TestInterop(t *testing.T) { apptest.OnFakes(t, stream.Options{}, runCases) }

@@ -17,8 +17,8 @@ import (
 	"google.golang.org/grpc/interop"
 	testgrpc "google.golang.org/grpc/interop/grpc_testing"
 
+	"purerdma/internal/apptest"
 	"purerdma/internal/longtest"
-	"purerdma/internal/streamnet"
 	"purerdma/stream"
 )
 
@@ -113,7 +113,7 @@ func (c *channel) soak(ctx context.Context, calls int, next func() (*grpc.Client
 }
 
 // runCases runs all cases with and without TLS.
-func runCases(t *testing.T, n streamnet.Network) {
+func runCases(t *testing.T, n apptest.Network) {
 	for _, secure := range []bool{false, true} {
 		t.Run(map[bool]string{false: "plain", true: "TLS"}[secure], func(t *testing.T) {
 			serverCreds, clientCreds := insecure.NewCredentials(), insecure.NewCredentials()

@@ -5,7 +5,7 @@ package grpc
 import (
 	"testing"
 
-	"purerdma/internal/streamnet"
+	"purerdma/internal/apptest"
 	"purerdma/internal/vmtest"
 	"purerdma/stream"
 )
@@ -13,5 +13,5 @@ import (
 // TestVMInterop runs the cases between two devices.
 func TestVMInterop(t *testing.T) {
 	vmtest.Need(t)
-	runCases(t, streamnet.InVM(stream.Options{}))
+	runCases(t, apptest.InVM(stream.Options{}))
 }

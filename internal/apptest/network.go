@@ -2,7 +2,7 @@
 
 //go:build linux
 
-package streamnet
+package apptest
 
 import (
 	"context"
