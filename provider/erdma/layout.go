@@ -64,9 +64,8 @@ const (
 
 	sqeSendSGE = 16 // first element, or inline data, of a SEND
 
-	sqeKey    = 16 // 32 bits. Key of the memory that is written to
-	sqeToLow  = 20 // 32 bits. Low half of the memory's address
-	sqeToHigh = 24 // 32 bits
+	sqeKey    = 16 // 64 bits. Key of the memory that is written to, and the low half of the memory's address
+	sqeToHigh = 24 // 32 bits. High half
 
 	sqeOperand = 16 // 64 bits. The addend of FETCH_ADD, or the value that COMPARE_SWAP stores
 	sqeCompare = 24 // 64 bits

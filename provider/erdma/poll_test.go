@@ -41,7 +41,7 @@ func TestUsualCompletions(t *testing.T) {
 	}
 }
 
-// TestRecordOfCQ checks the first value of a CQ's doorbell record, for a number of more than 16 bits.
+// TestRecordOfCQ checks a CQ's doorbell record for a number of more than 16 bits, at first and when the CQ is armed.
 func TestRecordOfCQ(t *testing.T) {
 	r := newRig(t, uverbs.NodeRNIC)
 	r.onCQ = func(a *abi.ErdmaUrespCreateCQ) { a.CQID = 0x123456 }
@@ -53,6 +53,12 @@ func TestRecordOfCQ(t *testing.T) {
 	record := unsafe.Slice((*byte)(c.(*cq).record.Mem()), 8)
 	if got, want := binary.LittleEndian.Uint64(record), uint64(0xff_123456_30000000); got != want {
 		t.Errorf("doorbell record = %#x, want %#x", got, want)
+	}
+	if err := c.Arm(false); err != nil {
+		t.Fatalf("CQ.Arm: %v", err)
+	}
+	if got, want := binary.LittleEndian.Uint64(record), uint64(0x00_123456_80000000); got != want {
+		t.Errorf("doorbell record of an armed CQ = %#x, want %#x", got, want)
 	}
 }
 

@@ -16,7 +16,7 @@ func (s *sendQueue) tally(op provider.SendOpcode, n uint64) { s.counts[op&15].Ad
 // so the ring still has it.
 func (s *sendQueue) subtract(i uint32) {
 	b := s.block(i)
-	code := uint8(little32(b, 0) >> headOp & 31)
+	code := uint8(little32(b, 0) >> headOp)
 	length := uint64(little32(b, sqeLength))
 	for op := range operations {
 		if o := &operations[op]; o.kind != opNone && o.code == code {
