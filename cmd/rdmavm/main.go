@@ -216,7 +216,7 @@
 //
 // Debian's kernels do not include siw and erdma. With these drivers, rdmavm downloads the kernel's
 // headers and source, builds the module and keeps only that. This takes half a minute, 180 MB of
-// downloads, and temporarily 500 MB of disk. It needs the machine's gcc, make, tar and xz.
+// downloads, and temporarily 500 MB of disk. It needs the machine's gcc, make and xz.
 //
 // KVM is used only after a boot has proved that it works with this QEMU, kernel and processor,
 // because a /dev/kvm that does not work is common.

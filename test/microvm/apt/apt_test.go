@@ -115,9 +115,10 @@ func TestUntar(t *testing.T) {
 	}
 	w.Close()
 	root := t.TempDir()
-	err := untar(&buf, root, func(name string) bool { return !strings.HasPrefix(name, "usr/share/doc/") })
-	if err != nil {
-		t.Fatalf("untar: %v", err)
+	keep := func(name string) bool { return !strings.HasPrefix(name, "usr/share/doc/") }
+	u := unpacker{clean: mergeUsr, keep: keep, room: maxUnpacked}
+	if err := u.into(root, &buf); err != nil {
+		t.Fatalf("u.into: %v", err)
 	}
 	for _, name := range []string{"usr/lib/a", "usr/lib/b", "usr/bin/c", "etc/e"} {
 		if b, err := os.ReadFile(filepath.Join(root, name)); string(b) != "hi" {

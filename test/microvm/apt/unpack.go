@@ -26,7 +26,21 @@ import (
 // keep selects the files to unpack by their normalized names without a leading slash. A nil
 // keep selects all files.
 func Unpack(ctx context.Context, deb, root string, keep func(name string) bool) error {
-	cmd := exec.CommandContext(ctx, "dpkg-deb", "--fsys-tarfile", deb)
+	u := unpacker{clean: mergeUsr, keep: keep, room: maxUnpacked}
+	return u.run(ctx, deb, root, "dpkg-deb", "--fsys-tarfile", deb)
+}
+
+// UnpackSource unpacks the .tar.xz file of a source package into root. keep selects the files to unpack by their clean names. A nil keep
+// selects all files.
+func UnpackSource(ctx context.Context, archive, root string, keep func(name string) bool) error {
+	u := unpacker{clean: clean, keep: keep, room: maxUnpacked}
+	return u.run(ctx, archive, root, "xz", "-dcq", archive)
+}
+
+// run unpacks the archive that the program writes to its standard output into dir. file is the
+// archive's name in errors.
+func (u *unpacker) run(ctx context.Context, file, dir, program string, args ...string) error {
+	cmd := exec.CommandContext(ctx, program, args...)
 	var stderr strings.Builder
 	cmd.Stderr = &stderr
 	out, err := cmd.StdoutPipe()
@@ -36,7 +50,7 @@ func Unpack(ctx context.Context, deb, root string, keep func(name string) bool) 
 	if err := cmd.Start(); err != nil {
 		return err
 	}
-	err = untar(out, root, keep)
+	err = u.into(dir, out)
 	if err != nil {
 		cmd.Process.Kill()
 	}
@@ -44,51 +58,51 @@ func Unpack(ctx context.Context, deb, root string, keep func(name string) bool) 
 		err = fmt.Errorf("%w: %s", werr, lastLines(stderr.String(), 2))
 	}
 	if err != nil {
-		return fmt.Errorf("unpacking %s: %w", filepath.Base(deb), err)
+		return fmt.Errorf("unpacking %s: %w", filepath.Base(file), err)
 	}
 	return nil
 }
 
-// maxUnpacked bounds the bytes of one package's files. An archive can describe a file of any
+// maxUnpacked bounds the bytes of one archive's files. An archive can describe a file of any
 // size in a few bytes.
 const maxUnpacked = 16 << 30
 
-// errTooMuch reports a package that unpacks to more than maxUnpacked bytes.
-var errTooMuch = errors.New("the files of the package are too large")
-
-// untar writes the archive's entries below dir.
-func untar(r io.Reader, dir string, keep func(string) bool) error {
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return err
-	}
-	root, err := os.OpenRoot(dir)
-	if err != nil {
-		return err
-	}
-	u := unpacker{root: root, keep: keep, room: maxUnpacked}
-	return errors.Join(u.untar(r), root.Close())
-}
+// errTooMuch reports an archive that unpacks to more than maxUnpacked bytes.
+var errTooMuch = errors.New("the files of the archive are too large")
 
 // An unpacker writes the entries of one archive. It does not follow symbolic links out of its
 // root, because an archive may contain such a link and then an entry below it.
 type unpacker struct {
-	root *os.Root
-	keep func(string) bool // nil for all
-	room int64             // remaining bytes for files
+	root  *os.Root
+	clean func(string) string // converts a name of the archive to a path below the root
+	keep  func(string) bool   // nil for all
+	room  int64               // remaining bytes for files
+}
+
+// into writes the archive's entries below dir.
+func (u *unpacker) into(dir string, r io.Reader) error {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	var err error
+	if u.root, err = os.OpenRoot(dir); err != nil {
+		return err
+	}
+	return errors.Join(u.untar(r), u.root.Close())
 }
 
 func (u *unpacker) untar(r io.Reader) error {
 	for tr := tar.NewReader(r); ; {
 		h, err := tr.Next()
 		if err == io.EOF {
-			// dpkg-deb must be able to write its padding.
+			// The program must be able to write the archive's padding.
 			_, err = io.Copy(io.Discard, r)
 			return err
 		}
 		if err != nil {
 			return err
 		}
-		name := mergeUsr(h.Name)
+		name := u.clean(h.Name)
 		if name == "." || u.keep != nil && h.Typeflag != tar.TypeDir && !u.keep(name) {
 			continue
 		}
@@ -113,7 +127,7 @@ func (u *unpacker) entry(tr *tar.Reader, h *tar.Header, name string) error {
 	case tar.TypeSymlink:
 		return u.root.Symlink(h.Linkname, name)
 	case tar.TypeLink:
-		return u.root.Link(mergeUsr(h.Linkname), name)
+		return u.root.Link(u.clean(h.Linkname), name)
 	case tar.TypeReg:
 		// The owner needs read access, because QEMU passes the file on and the owner may not be
 		// root.
@@ -123,7 +137,7 @@ func (u *unpacker) entry(tr *tar.Reader, h *tar.Header, name string) error {
 		}
 		return errors.Join(u.copy(f, tr), f.Close())
 	}
-	return nil // Debian's packages contain no device nodes or similar files
+	return nil // packages and sources contain no device nodes or similar files
 }
 
 // copy writes the contents of one file.
@@ -137,16 +151,22 @@ func (u *unpacker) copy(f *os.File, tr *tar.Reader) error {
 
 // mergeUsr returns the clean, relative name of a package's file in a system with a merged /usr.
 func mergeUsr(name string) string {
-	name = strings.TrimPrefix(path.Clean("/"+name), "/")
+	name = clean(name)
 	first, rest, more := strings.Cut(name, "/")
 	switch first {
-	case "":
-		return "."
 	case "bin", "sbin", "lib", "lib32", "lib64", "libx32":
 		if !more {
 			return "usr/" + first
 		}
 		return "usr/" + first + "/" + rest
+	}
+	return name
+}
+
+// clean returns the clean, relative name of an archive's file. The name does not begin with "..".
+func clean(name string) string {
+	if name = path.Clean("/" + name)[1:]; name == "" {
+		return "."
 	}
 	return name
 }

@@ -89,6 +89,12 @@ func untouched(t *testing.T, root, outside string) {
 	}
 }
 
+// unpack writes the archive of a package below dir.
+func unpack(b []byte, dir string) error {
+	u := unpacker{clean: mergeUsr, room: maxUnpacked}
+	return u.into(dir, bytes.NewReader(b))
+}
+
 // TestLinksLeadNowhere checks that no entry of a package is written through a symbolic link out
 // of the root.
 func TestLinksLeadNowhere(t *testing.T) {
@@ -107,9 +113,8 @@ func TestLinksLeadNowhere(t *testing.T) {
 						target = "../../outside"
 					}
 				}
-				err := untar(bytes.NewReader(archive(t, escapes(target)[name]...)), root, nil)
-				if err == nil {
-					t.Error("untar = nil, want an error")
+				if err := unpack(archive(t, escapes(target)[name]...), root); err == nil {
+					t.Error("unpack = nil, want an error")
 				}
 				untouched(t, root, outside)
 			})
@@ -120,15 +125,15 @@ func TestLinksLeadNowhere(t *testing.T) {
 // TestLinkWithin checks that links within the root are followed and replaced.
 func TestLinkWithin(t *testing.T) {
 	root := t.TempDir()
-	err := untar(bytes.NewReader(archive(t,
+	err := unpack(archive(t,
 		&tar.Header{Name: "./usr/lib64", Typeflag: tar.TypeSymlink, Linkname: "lib"},
 		&tar.Header{Name: "./usr/lib/a", Typeflag: tar.TypeReg, Size: 1},
 		&tar.Header{Name: "./lib64/b", Typeflag: tar.TypeReg, Size: 1},
 		&tar.Header{Name: "./etc/out", Typeflag: tar.TypeSymlink, Linkname: "/etc/passwd"},
 		&tar.Header{Name: "./etc/out", Typeflag: tar.TypeReg, Size: 3},
-	)), filepath.Join(root, "new"), nil)
+	), filepath.Join(root, "new"))
 	if err != nil {
-		t.Fatalf("untar: %v", err)
+		t.Fatalf("unpack: %v", err)
 	}
 	for name, want := range map[string]int{"usr/lib/a": 1, "usr/lib/b": 1, "etc/out": 3} {
 		if b, err := os.ReadFile(filepath.Join(root, "new", name)); len(b) != want {
@@ -137,7 +142,51 @@ func TestLinkWithin(t *testing.T) {
 	}
 }
 
-// TestTooMuch checks the limit for a package's files, including headers that describe more
+// TestUnpackSource checks that the names of a source package's files are unchanged, and that no
+// link leads out of the root. A shell script replaces xz.
+func TestUnpackSource(t *testing.T) {
+	programs := t.TempDir()
+	if err := os.WriteFile(filepath.Join(programs, "xz"), []byte("#!/bin/sh\nexec cat \"$2\"\n"), 0o755); err != nil {
+		t.Fatalf("os.WriteFile: %v", err)
+	}
+	t.Setenv("PATH", programs+":"+os.Getenv("PATH"))
+	root, outside := outsider(t)
+	file := filepath.Join(t.TempDir(), "source.tar.xz")
+	source := func(headers ...*tar.Header) error {
+		if err := os.WriteFile(file, archive(t, headers...), 0o644); err != nil {
+			t.Fatalf("os.WriteFile: %v", err)
+		}
+		return UnpackSource(t.Context(), file, root, func(name string) bool { return strings.HasPrefix(name, "lib/") })
+	}
+	err := source(&tar.Header{Name: "lib/", Typeflag: tar.TypeDir},
+		&tar.Header{Name: "lib/a", Typeflag: tar.TypeReg, Mode: 0o644, Size: 2},
+		&tar.Header{Name: "lib/b/c", Typeflag: tar.TypeLink, Linkname: "lib/a"},
+		&tar.Header{Name: "libs/d", Typeflag: tar.TypeReg, Mode: 0o644, Size: 2},
+		&tar.Header{Name: "lib/outside", Typeflag: tar.TypeSymlink, Linkname: outside})
+	if err != nil {
+		t.Fatalf("UnpackSource: %v", err)
+	}
+	for _, name := range []string{"lib/a", "lib/b/c"} {
+		if b, err := os.ReadFile(filepath.Join(root, name)); string(b) != "hh" {
+			t.Errorf("content of %s = %q, %v, want hh", name, b, err)
+		}
+	}
+	if list, err := os.ReadDir(root); len(list) != 1 {
+		t.Errorf("names in the root = %v, %v, want lib", list, err)
+	}
+	if err := source(&tar.Header{Name: "lib/outside/new", Typeflag: tar.TypeReg, Size: 2}); err == nil {
+		t.Error("UnpackSource of a file below the link = nil, want an error")
+	}
+	untouched(t, root, outside)
+	if err := os.Remove(file); err != nil {
+		t.Fatalf("os.Remove: %v", err)
+	}
+	if err := UnpackSource(t.Context(), file, root, nil); err == nil {
+		t.Error("UnpackSource of no file = nil, want an error")
+	}
+}
+
+// TestTooMuch checks the limit for an archive's files, including headers that describe more
 // bytes than the archive contains.
 func TestTooMuch(t *testing.T) {
 	dir, err := os.OpenRoot(t.TempDir())
@@ -145,7 +194,7 @@ func TestTooMuch(t *testing.T) {
 		t.Fatalf("os.OpenRoot: %v", err)
 	}
 	defer dir.Close()
-	u := unpacker{root: dir, room: 10}
+	u := unpacker{root: dir, clean: clean, room: 10}
 	sizes := func(sizes ...int64) *bytes.Reader {
 		var list []*tar.Header
 		for i, n := range sizes {
@@ -178,7 +227,7 @@ func FuzzUntar(f *testing.F) {
 			t.Fatalf("os.OpenRoot: %v", err)
 		}
 		defer dir.Close()
-		u := unpacker{root: dir, room: 1 << 16}
+		u := unpacker{root: dir, clean: mergeUsr, room: 1 << 16}
 		_ = u.untar(bytes.NewReader(b))
 		untouched(t, root, outside)
 	})

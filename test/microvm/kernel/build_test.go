@@ -5,8 +5,11 @@
 package kernel
 
 import (
+	"archive/tar"
 	"context"
 	"errors"
+	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -141,6 +144,35 @@ func TestTreeRun(t *testing.T) {
 	}
 	if _, err := tr.run(context.Background(), "sh", "-c", "echo x.c: error >&2; exit 2"); err == nil || !strings.Contains(err.Error(), "exit status 2:\nx.c: error") {
 		t.Errorf("run of a failing program = %v, want its status and output", err)
+	}
+}
+
+// TestExtract checks that only the directory of a module is unpacked, and that its absence is an
+// error. A shell script replaces xz.
+func TestExtract(t *testing.T) {
+	programs := t.TempDir()
+	write(t, filepath.Join(programs, "xz"), "#!/bin/sh\nexec cat \"$2\"\n")
+	t.Setenv("PATH", programs+":"+os.Getenv("PATH"))
+	var archive strings.Builder
+	w := tar.NewWriter(&archive)
+	for _, name := range []string{"linux-source-1/drivers/siw/Makefile", "linux-source-1/drivers/siw2/Makefile"} {
+		if err := w.WriteHeader(&tar.Header{Name: name, Mode: 0o644}); err != nil {
+			t.Fatalf("w.WriteHeader: %v", err)
+		}
+	}
+	if err := w.Close(); err != nil {
+		t.Fatalf("w.Close: %v", err)
+	}
+	tr := &tree{dir: t.TempDir(), progress: io.Discard}
+	write(t, filepath.Join(tr.dir, "usr/src/linux-source-1.tar.xz"), archive.String())
+	if err := tr.extract(context.Background(), "linux-source-1", "drivers/siw"); err != nil {
+		t.Errorf("tr.extract: %v", err)
+	}
+	if list, err := filepath.Glob(filepath.Join(tr.dir, "linux-source-1/drivers/*/*")); len(list) != 1 || filepath.Base(filepath.Dir(list[0])) != "siw" {
+		t.Errorf("unpacked files = %q, %v, want only siw's", list, err)
+	}
+	if err := tr.extract(context.Background(), "linux-source-1", "drivers/erdma"); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("tr.extract(drivers/erdma) = %v, want %v", err, fs.ErrNotExist)
 	}
 }
 

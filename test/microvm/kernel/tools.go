@@ -16,7 +16,6 @@ var tools = []struct{ program, pkg string }{
 	{"gcc", "gcc"},
 	{"x86_64-linux-gnu-ld", "binutils"}, // the name in Debian's headers
 	{"make", "make"},
-	{"tar", "tar"},
 	{"xz", "xz-utils"},
 }
 

@@ -11,6 +11,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -72,8 +73,16 @@ func (t *tree) unpack(ctx context.Context, a, machine *apt.Apt, headers, source 
 // extract extracts a directory of a source package's archive.
 func (t *tree) extract(ctx context.Context, source, dir string) error {
 	fmt.Fprintf(t.progress, "rdmavm: unpacking %s of %s\n", dir, source)
-	_, err := t.run(ctx, "tar", "-xf", "usr/src/"+source+".tar.xz", filepath.Join(source, dir))
-	return err
+	below := path.Join(source, dir) + "/"
+	archive := filepath.Join(t.dir, "usr/src", source+".tar.xz")
+	err := apt.UnpackSource(ctx, archive, t.dir, func(name string) bool { return strings.HasPrefix(name, below) })
+	if err != nil {
+		return err
+	}
+	if _, err := os.Stat(filepath.Join(t.dir, below)); err != nil {
+		return fmt.Errorf("%s does not contain %s: %w", archive, dir, err)
+	}
+	return nil
 }
 
 // build builds the one module in dir, a path relative to the tree's directory, and returns its
