@@ -80,7 +80,7 @@ var rules = map[string]rule{
 	// The micro-VM is a separate program. It shares nothing with the library.
 	"cmd/rdmadoctor":       {ours: []string{"cmd/internal/tool", "cmd/internal/version", "rdmanl", "ucma", "uverbs", "verbs"}, xsys: true},
 	"cmd/rdmahw":           {ours: []string{"cmd/internal/hwcheck", "cmd/internal/hwjudge", "cmd/internal/tool", "cmd/internal/version", "internal/hwreport", "verbs"}},
-	"cmd/internal/hwcheck": {ours: []string{"abi", "cm", "internal/hwreport", "internal/udmabuf", "msg", "oob", "stream", "ucma", "uverbs", "verbs", "verbs/mlx5dv"}, xsys: true},
+	"cmd/internal/hwcheck": {ours: []string{"abi", "cm", "cmd/internal/tool", "internal/hwreport", "internal/udmabuf", "msg", "oob", "stream", "ucma", "uverbs", "verbs", "verbs/mlx5dv"}, xsys: true},
 	"cmd/internal/hwjudge": {ours: []string{"abi", "internal/hwreport"}},
 	"internal/hwreport":    {},
 	"cmd/rdmavm":           {ours: []string{"cmd/internal/version", "test/microvm/..."}, xsys: true},

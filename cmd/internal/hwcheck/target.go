@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"purerdma/cmd/internal/tool"
 	"purerdma/uverbs"
 	"purerdma/verbs"
 	"purerdma/verbs/mlx5dv"
@@ -117,14 +118,14 @@ func (t *trial) call(method string, args, reply any) {
 }
 
 // Serve serves the far ends of checks of other hosts until ctx ends. Each connection has far ends of its
-// own. They are closed when Serve returns.
+// own. They are closed when Serve returns. Serve continues while the process is out of descriptors or memory.
 func Serve(ctx context.Context, ln net.Listener, target *Target) error {
 	stop := context.AfterFunc(ctx, func() { ln.Close() })
 	defer stop()
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	for {
-		conn, err := ln.Accept()
+		conn, err := tool.AcceptConn(ctx, ln, nil)
 		if ctx.Err() != nil {
 			return nil
 		}

@@ -5,6 +5,7 @@ package tool
 import (
 	"context"
 	"errors"
+	"net"
 	"time"
 
 	"purerdma/cm"
@@ -52,17 +53,24 @@ func temporary(err error) bool {
 // Accept calls ln.Accept and waits while the process is out of descriptors or memory. It passes
 // each such error to report, unless report is nil.
 func Accept(ctx context.Context, ln *cm.Listener, report func(error)) (*cm.Request, error) {
+	return accept(ctx, func() (*cm.Request, error) { return ln.Accept(ctx) }, report)
+}
+
+// AcceptConn is Accept for other listeners. The caller closes ln when ctx ends.
+func AcceptConn(ctx context.Context, ln net.Listener, report func(error)) (net.Conn, error) {
+	return accept(ctx, ln.Accept, report)
+}
+
+// accept implements Accept and AcceptConn.
+func accept[C any](ctx context.Context, next func() (C, error), report func(error)) (C, error) {
 	var wait Backoff
 	for {
-		req, err := ln.Accept(ctx)
-		if err == nil {
-			return req, nil
-		}
-		if report != nil && temporary(err) {
+		conn, err := next()
+		if err != nil && report != nil && temporary(err) {
 			report(err)
 		}
 		if !wait.Wait(ctx, err) {
-			return nil, err
+			return conn, err
 		}
 	}
 }

@@ -4,9 +4,11 @@ package tool
 
 import (
 	"context"
+	"errors"
 	"io"
 	"net"
 	"os"
+	"slices"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -53,4 +55,42 @@ func TestBackoff(t *testing.T) {
 			}
 		}
 	})
+}
+
+// failingListener is a listener whose Accept first returns errors in turn.
+type failingListener struct {
+	net.Listener
+	errs []error
+}
+
+// Accept implements net.Listener.
+func (ln *failingListener) Accept() (net.Conn, error) {
+	if len(ln.errs) == 0 {
+		return ln.Listener.Accept()
+	}
+	err := ln.errs[0]
+	ln.errs = ln.errs[1:]
+	return nil, &net.OpError{Op: "accept", Err: err}
+}
+
+// TestAcceptConn checks that AcceptConn continues after errors of a process without descriptors or
+// memory, and reports them. Other errors end it.
+func TestAcceptConn(t *testing.T) {
+	for _, tc := range []struct {
+		errs     []error
+		want     error
+		reported int
+	}{
+		{[]error{syscall.ENFILE, syscall.EMFILE, syscall.EPERM}, syscall.EPERM, 2},
+		{[]error{syscall.EMFILE, net.ErrClosed}, net.ErrClosed, 1},
+		{[]error{syscall.EPERM}, syscall.EPERM, 0},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			ln, reported := &failingListener{errs: slices.Clone(tc.errs)}, 0
+			_, err := AcceptConn(t.Context(), ln, func(error) { reported++ })
+			if !errors.Is(err, tc.want) || len(ln.errs) > 0 || reported != tc.reported {
+				t.Errorf("AcceptConn() of %v = %v with %d left and %d reported, want %v, 0 and %d", tc.errs, err, len(ln.errs), reported, tc.want, tc.reported)
+			}
+		})
+	}
 }

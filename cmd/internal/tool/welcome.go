@@ -52,7 +52,7 @@ func (w *Welcome[T]) Gather(ctx context.Context, n int) ([]Guest[T], error) {
 			case <-ctx.Done():
 				return
 			}
-			conn, err := w.Listener.Accept()
+			conn, err := AcceptConn(ctx, w.Listener, nil)
 			if err != nil {
 				failed <- err
 				return

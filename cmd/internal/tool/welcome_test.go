@@ -10,6 +10,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -68,6 +69,21 @@ func connectTo(t *testing.T, addr string, hello []byte) net.Conn {
 		t.Fatalf("conn.Write: %v", err)
 	}
 	return conn
+}
+
+// TestGatherOutOfDescriptors checks that Gather continues while the process is out of descriptors.
+func TestGatherOutOfDescriptors(t *testing.T) {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatalf("net.Listen: %v", err)
+	}
+	connectTo(t, ln.Addr().String(), []byte("hello"))
+	w := &Welcome[string]{Listener: &failingListener{ln, []error{syscall.EMFILE}}, Read: readWord}
+	guests, err := w.Gather(t.Context(), 1)
+	if err != nil || len(guests) != 1 {
+		t.Fatalf("w.Gather = %d guests, %v, want 1", len(guests), err)
+	}
+	guests[0].Conn.Close()
 }
 
 // TestStrangersAreNoPeers checks connections that send nothing, an incomplete message, or another message.
