@@ -72,9 +72,10 @@ type Dialer struct {
 	// allow remote WRITEs. All QPs that the connection manager has connected allow them. If
 	// KeepAlive is 0, there are no probes on a QP that the program made, or on a send queue
 	// with a single entry. If the send CQ has other users, there are never probes. Work
-	// requests that the program posts itself do not count as use of the connection. On iWARP
-	// the accepting side waits for the first message before it probes. There, TCP ends the
-	// connection of a dead peer.
+	// requests that the program posts itself do not count as use of the connection, or as
+	// operations in flight. A probe behind a message of the program fails if the peer posts no
+	// receive in time. On iWARP the accepting side waits for the first message before it
+	// probes. There, TCP ends the connection of a dead peer.
 	KeepAlive time.Duration
 	// Receive has the library post receives, so that [Conn.Receive] returns messages. nil means
 	// that the program posts receives.
