@@ -15,7 +15,7 @@
 //
 // # Flags
 //
-//	-kernel series   6.1 (default), 5.10, 6.12 or 7
+//	-kernel series   6.1 (default), 5.10 (only rxe and mlx5), 6.12 or 7
 //	-arch name       amd64 (default), or arm64, which QEMU emulates; see below
 //	-driver name     rxe (default): RoCE v2 in software;
 //	                 siw: iWARP in software, built with the machine's gcc;

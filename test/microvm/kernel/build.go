@@ -30,6 +30,9 @@ func (m source) prepare(ctx context.Context, k *Kernel, s Sources) error {
 	if k.custom {
 		return fmt.Errorf("RDMAVM_KERNEL: Linux %s has no module %s in %s (rdmavm builds it only for downloaded kernels)", k.Release, m.module, k.Modules)
 	}
+	if s.Series.Prebuilt {
+		return fmt.Errorf("rdmavm does not build modules for Linux %s, so it has no driver %s there (choose another -kernel or -driver)", s.Series.Name, m.module)
+	}
 	dir, err := s.Cache.Get(m.module, k.Release, s.Refresh, func() (string, func(string) error, error) {
 		if err := buildable(s.Cache.Path()); err != nil {
 			return "", nil, err

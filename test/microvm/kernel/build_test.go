@@ -48,6 +48,26 @@ func TestPrepareCustom(t *testing.T) {
 	}
 }
 
+// TestPrepareWithoutBuild checks that drivers that would have to be built are refused for a series
+// without builds.
+func TestPrepareWithoutBuild(t *testing.T) {
+	series, err := Find("5.10", arch.AMD64)
+	if err != nil {
+		t.Fatalf("Find: %v", err)
+	}
+	for _, driver := range []string{"siw", "erdma"} {
+		d, err := FindDriver(driver)
+		if err != nil {
+			t.Fatalf("FindDriver: %v", err)
+		}
+		k := &Kernel{Release: "1.2.3", Modules: modules(t, "kernel/a.ko:\n")}
+		want := "Linux 5.10, so it has no driver " + driver
+		if err := d.Prepare(context.Background(), k, Sources{Series: series}); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("Prepare of %s on 5.10 = %v, want an error with %q", driver, err, want)
+		}
+	}
+}
+
 // TestMLX5Modules checks the selected files of a kernel's package, and the name of that
 // package.
 func TestMLX5Modules(t *testing.T) {

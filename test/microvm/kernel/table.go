@@ -25,6 +25,7 @@ type Series struct {
 	Image     string     // the package of vmlinuz, where each # is a number and @ is the architecture.
 	Only      *arch.Arch // the only architecture with this series, or nil
 	More      []string   // name prefixes of further packages, before the release
+	Prebuilt  bool       // whether the modules of its packages are the only ones, because a build fails.
 }
 
 const digits = "0123456789"
@@ -61,8 +62,10 @@ var table = []Series{
 		Image: "linux-image-6.1.#-#-@",
 	},
 	{
-		// The oldest series that package verbs supports (verbs.MinKernel).
-		Name: "5.10", Release: "bullseye",
+		// The oldest series that package verbs supports (verbs.MinKernel). The dynamic linker of
+		// Debian 11 lacks the option --argv0, with which wrapPrograms starts the build programs.
+		// Without the option, the last of these programs fails.
+		Name: "5.10", Release: "bullseye", Prebuilt: true,
 		Image: "linux-image-5.10.#-#-@",
 	},
 	{
