@@ -332,7 +332,7 @@ litmus: ## check the memory order of each protocol in shared memory, on the mode
 test-arm64: bin/arm64 bin/run ## run the tests of what is close to the processor, built for arm64, in QEMU's emulator of programs
 	@$(RUN) -- $(ARM64_ROW)
 
-RACE_HOST_ROW := -name 'this machine, race detector' -host -race -env CGO_ENABLED=1 -estimate 5m ./...
+RACE_HOST_ROW := -name 'this machine, race detector' -host -race -env CGO_ENABLED=1 -estimate 6m ./... $(SUITES) ./prometheus
 RACE_VM_ROW    = $(call VM,$(OLDEST),rxe) -name 'Linux $(OLDEST), rxe: race detector' -race -rping bin/race/rping -timeout 20m -skip '^TestSoak$$' -estimate 15m ./...
 
 race-host: bin/run compiler ## run the tests that need no RDMA with the race detector (needs a C compiler)
