@@ -94,6 +94,6 @@ func (o *Options) receive() *inflight.ReceiveConfig {
 
 // qp returns the configuration of a QP. The capacities for receives have no effect on a QP that uses a Shared.
 func (o *Options) qp() verbs.QPConfig {
-	caps := verbs.QPCap{SendWR: maxSends + controlSends + spareSends, SendSGE: 2, RecvWR: o.depth(), RecvSGE: 1}
+	caps := verbs.QPCap{SendWR: maxSends + controlSends + spareSends, SendSGE: 2, RecvWR: o.depth(), RecvSGE: 1, Inline: maxInline}
 	return verbs.QPConfig{Cap: caps, OneCQ: true, Spin: o.Spin}
 }

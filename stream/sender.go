@@ -25,6 +25,9 @@ const (
 	spareSends = 4
 	// headerBytes is the memory for the headers of all frames in flight.
 	headerBytes = (maxSends + controlSends) * frameLen
+	// maxInline is the length of the longest frame that is copied to the send queue, so that the device reads no other
+	// memory. It is the bound of siw, the lowest of the drivers.
+	maxInline = frameLen + 64
 )
 
 // States of the end of the outgoing stream.
@@ -38,6 +41,7 @@ const (
 // sender is the part of a link that sends. link.mu guards it.
 type sender struct {
 	payload int  // most data bytes of a frame
+	inline  int  // length of the longest frame that is posted inline
 	shared  bool // the peer's receives are shared
 	// granted counts the credits that the peer has granted, and sent counts the used ones.
 	granted, sent uint32
@@ -55,8 +59,9 @@ type sender struct {
 	share           memoryShare
 
 	headers  *pool.Buf
-	outgoing *outgoing // list of the unused elements
-	made     int       // number of elements that exist
+	scratch  [maxInline]byte // a frame that is posted inline
+	outgoing *outgoing       // list of the unused elements
+	made     int             // number of elements that exist
 	inFlight int
 	data     int // frames with data in flight
 
@@ -91,6 +96,7 @@ type outgoing struct {
 
 func (s *sender) start(l *link, peer hello, headers *pool.Buf) {
 	s.payload = min(peer.slot, max(l.opts.Slot, defaultSlot)) - frameLen
+	s.inline = min(l.conn.QP().Cap().Inline, maxInline)
 	s.shared = peer.features&featureShared != 0
 	s.granted = uint32(peer.credits)
 	s.headers = headers
@@ -187,17 +193,28 @@ func (l *link) post(f *frame, b *block, from int) {
 		s.outgoing = o.next
 	}
 	o.block, o.n, o.next = b, f.length, nil
-	f.put(s.headers.Bytes()[o.header:])
-	sg := [2]verbs.SGE{s.headers.Slice(o.header, frameLen)}
-	n := 1
 	if f.length > 0 {
-		sg[1] = b.buf.Slice(from, f.length)
-		n = 2
 		s.data++
+	}
+	wr := verbs.SendWR{Opcode: verbs.OpSend}
+	var sg [2]verbs.SGE
+	if n := frameLen + f.length; n <= s.inline && (b == nil || b.buf.Bytes() != nil) {
+		f.put(s.scratch[:])
+		if b != nil {
+			copy(s.scratch[frameLen:n], b.buf.Bytes()[from:])
+		}
+		wr.InlineData = s.scratch[:n]
+	} else {
+		f.put(s.headers.Bytes()[o.header:])
+		sg[0] = s.headers.Slice(o.header, frameLen)
+		wr.SGList = sg[:1]
+		if f.length > 0 {
+			sg[1] = b.buf.Slice(from, f.length)
+			wr.SGList = sg[:2]
+		}
 	}
 	s.inFlight++
 	// The send queue has room, so this does not wait.
-	wr := verbs.SendWR{Opcode: verbs.OpSend, SGList: sg[:n]}
 	if err := l.posts.Go(context.Background(), &wr, nil, o.done); err != nil {
 		l.recycle(o)
 		l.lost(err)

@@ -192,19 +192,21 @@ func requests(qp *verbs.QP) (n uint64) {
 // devices must be of mlx5.
 func Allocations(t *testing.T, c, s Conn) {
 	go io.Copy(s, OnlyReader(s))
-	buf := make([]byte, 100)
-	once := func() {
-		if _, err := c.Write(buf); err != nil {
-			t.Fatalf("c.Write: %v", err)
+	for _, size := range []int{64, 100} { // inline and not, for package stream
+		buf := make([]byte, size)
+		once := func() {
+			if _, err := c.Write(buf); err != nil {
+				t.Fatalf("c.Write: %v", err)
+			}
+			if _, err := io.ReadFull(c, buf); err != nil {
+				t.Fatalf("io.ReadFull: %v", err)
+			}
 		}
-		if _, err := io.ReadFull(c, buf); err != nil {
-			t.Fatalf("io.ReadFull: %v", err)
+		for range 100 {
+			once()
 		}
-	}
-	for range 100 {
-		once()
-	}
-	if n := testing.AllocsPerRun(500, once); n > 0 {
-		t.Errorf("a Write and a Read allocate %v times, want 0", n)
+		if n := testing.AllocsPerRun(500, once); n > 0 {
+			t.Errorf("a Write and a Read of %d bytes allocate %v times, want 0", size, n)
+		}
 	}
 }
