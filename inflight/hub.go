@@ -224,10 +224,10 @@ func (h *hub) postLater(q *Queue) {
 	h.work.Store(true)
 }
 
-// owe adds n to the number of operations that no goroutine waits for. If there are any, it starts or wakes
-// the goroutine of the hub.
+// owe adds n to the number of operations that no goroutine waits for. If these are the first ones, it starts or
+// wakes the goroutine of the hub.
 func (h *hub) owe(n int32) {
-	if h.owed.Add(n) <= 0 || n < 0 {
+	if owed := h.owed.Add(n); n < 0 || owed <= 0 || owed > n {
 		return
 	}
 	h.mu.Lock()

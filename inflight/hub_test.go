@@ -22,3 +22,18 @@ func TestTakeOverAfterPoll(t *testing.T) {
 		t.Errorf("takeOver(): standby = %v with %d tokens, want false with 1", h.standby, len(h.serve))
 	}
 }
+
+// TestOwe wakes the server for the first operation that no goroutine waits for, and takes no lock for further ones.
+func TestOwe(t *testing.T) {
+	h := &hub{serve: make(chan struct{}, 1), serving: true, lingers: true}
+	h.owe(1)
+	if h.lingers || len(h.serve) != 1 {
+		t.Errorf("owe(1): lingers = %v with %d tokens, want false with 1", h.lingers, len(h.serve))
+	}
+	h.mu.Lock()
+	h.owe(1)
+	h.mu.Unlock()
+	if n := h.owed.Load(); n != 2 {
+		t.Errorf("owed.Load() = %d, want 2", n)
+	}
+}
