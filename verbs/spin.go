@@ -7,6 +7,8 @@ import (
 	"runtime"
 	"sync/atomic"
 	"time"
+
+	"purerdma/internal/clock"
 )
 
 // defaultSpin is approximately the cost of a sleep and a wake-up.
@@ -36,19 +38,19 @@ func (s *spin) init(max time.Duration) {
 
 func (s *spin) set(max time.Duration) { s.max.Store(int64(max)) }
 
-// start returns the start time of a wait, or the zero Time if it is not needed.
-func (s *spin) start() time.Time {
+// start returns the start of a wait by package clock, or 0 if it is not needed.
+func (s *spin) start() int64 {
 	if s.max.Load() <= 0 {
-		return time.Time{}
+		return 0
 	}
-	return time.Now()
+	return clock.Now()
 }
 
 // poll polls until there is a completion, and at most as long as the bound. It returns 0 early if the
 // wait has another reason to end, which the caller then finds.
-func (s *spin) poll(ctx context.Context, cq *CQ, l *leader, start time.Time, wcs []WC) (int, error) {
+func (s *spin) poll(ctx context.Context, cq *CQ, l *leader, start int64, wcs []WC) (int, error) {
 	max := s.max.Load()
-	if max <= 0 || start.IsZero() {
+	if max <= 0 || start == 0 {
 		return 0, nil
 	}
 	slow := s.mean.Load() > max
@@ -61,15 +63,15 @@ func (s *spin) poll(ctx context.Context, cq *CQ, l *leader, start time.Time, wcs
 				s.hits.Add(1)
 			}
 			if slow {
-				s.mean.Store(int64(time.Since(start))) // without a wake-up
+				s.mean.Store(clock.Now() - start) // without a wake-up
 			}
 			return n, err
 		}
 		if i%16 != 0 {
 			continue
 		}
-		passed := time.Since(start)
-		if int64(passed) > max || passed > defaultSpin && cq.interrupted(ctx) {
+		passed := clock.Now() - start
+		if passed > max || passed > int64(defaultSpin) && cq.interrupted(ctx) {
 			return 0, nil
 		}
 		if i%lookPeriod == 0 {
@@ -91,10 +93,10 @@ func (c *CQ) interrupted(ctx context.Context) bool {
 }
 
 // learn adjusts the average to the duration of a wait, with weight 1/8.
-func (s *spin) learn(start time.Time) {
-	if start.IsZero() {
+func (s *spin) learn(start int64) {
+	if start == 0 {
 		return
 	}
 	mean := s.mean.Load()
-	s.mean.Store(mean + (int64(time.Since(start))-mean)/8)
+	s.mean.Store(mean + (clock.Now()-start-mean)/8)
 }

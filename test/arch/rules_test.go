@@ -45,7 +45,7 @@ var rules = map[string]rule{
 	"provider/erdma":           {ours: []string{"abi", "uverbs", "provider", "provider/internal/dbrec", "provider/internal/endian", "provider/internal/spin", "internal/lograte", "internal/mem", "internal/mmio"}, unsafe: []string{"*"}},
 	"provider/siw":             {ours: []string{"abi", "uverbs", "provider", "provider/internal/count", "internal/ring"}},
 	"provider/mlx5":            {ours: []string{"abi", "uverbs", "provider", "provider/internal/dbrec", "provider/internal/endian", "provider/internal/spin", "internal/lograte", "internal/mem", "internal/mmio"}, unsafe: []string{"*"}},
-	"verbs": {ours: []string{"abi", "internal/bridge", "internal/cdev", "internal/mem", "uverbs", "provider", "provider/erdma", "provider/rxe", "provider/siw", "provider/mlx5"},
+	"verbs": {ours: []string{"abi", "internal/bridge", "internal/cdev", "internal/clock", "internal/mem", "uverbs", "provider", "provider/erdma", "provider/rxe", "provider/siw", "provider/mlx5"},
 		unsafe: []string{"buffer.go"}},
 	"verbs/mlx5dv": {ours: []string{"internal/bridge", "provider/mlx5", "verbs"}},
 	"cm":           {ours: []string{"abi", "inflight", "internal/bridge", "internal/cdev", "internal/clock", "internal/lograte", "internal/mem", "internal/netns", "pool", "provider", "ucma", "verbs"}},
