@@ -34,3 +34,26 @@ func BenchmarkPingPong(b *testing.B) {
 	}
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/2, "ns/message")
 }
+
+// BenchmarkSleepingPingPong exchanges messages of 64 bytes between two goroutines that sleep, on software
+// ConnectXs in this process. It reports how often an event wakes a goroutine for each message.
+func BenchmarkSleepingPingPong(b *testing.B) {
+	k := streamconntest.MLX5(b)
+	o := stream.Options{Spin: -1}
+	client, server := pair(b, k, ends{dial: o, listen: o})
+	go io.Copy(server, streamconntest.OnlyReader(server))
+	buf := make([]byte, 64)
+	wakeups := func() uint64 {
+		return client.Stats().Conn.RecvCQ.Wakeups + server.Stats().Conn.RecvCQ.Wakeups
+	}
+	before := wakeups()
+	for b.Loop() {
+		if _, err := client.Write(buf); err != nil {
+			b.Fatalf("Write: %v", err)
+		}
+		if _, err := io.ReadFull(client, buf); err != nil {
+			b.Fatalf("ReadFull: %v", err)
+		}
+	}
+	b.ReportMetric(float64(wakeups()-before)/float64(b.N)/2, "wakeups/message")
+}
