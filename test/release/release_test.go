@@ -75,7 +75,8 @@ func TestCheckVersion(t *testing.T) {
 	}
 }
 
-// TestRelease builds a release of a copy of the module, which is a clone with a tag.
+// TestRelease builds a release of a copy of the module, which is a clone with a tag. All programs are in one directory, because some checks of
+// rdmahw run programs next to it.
 func TestRelease(t *testing.T) {
 	longtest.Need(t)
 	root, dir := filepath.Join("..", ".."), t.TempDir()
