@@ -29,7 +29,7 @@ func TestDefects(t *testing.T) {
 		defects connectx.Defects
 		checks  []string
 	}{
-		"lost doorbell":    {connectx.Defects{LostDoorbells: 40}, []string{"doorbells", "doorbells-plain"}},
+		"lost doorbell":    {connectx.Defects{LostDoorbells: 40}, []string{"doorbells", "doorbells-plain", "doorbells-unlocked", "doorbells-storm", "doorbells-shared"}},
 		"ignored fence":    {connectx.Defects{IgnoredFence: true}, []string{"fence"}},
 		"swapped counters": {connectx.Defects{SwappedCounters: true}, []string{"stream", "short-data", "send-sizes", "storm", "wide-completions", "compressed"}},
 		"late completion":  {connectx.Defects{LateCompletions: 50}, []string{"events", "moderation", "events-channel"}},

@@ -40,6 +40,8 @@ type Config struct {
 	GID *GIDKind
 	// NoScatter forbids the device to put received data into completions.
 	NoScatter bool
+	// Unlocked makes the QPs take no lock when they post sends (verbs.QPConfig).
+	Unlocked bool
 	// NoGlobal leaves out the GID of the peer, so that packets have LIDs only. It needs InfiniBand.
 	NoGlobal bool
 	// NoRemote makes the QP refuse READs, WRITEs and atomics of its peer.
@@ -189,7 +191,7 @@ func newCQ(dev *verbs.Device, entries int, options mlx5dv.CQOptions) (*verbs.CQ,
 func (e *end) newQP() (*verbs.QP, error) {
 	return e.pd.CreateQP(verbs.QPConfig{
 		Type: e.cfg.Type, SendCQ: e.sendCQ, RecvCQ: e.recvCQ, SRQ: e.srq, Cap: e.cfg.Cap,
-		SignalAll: e.cfg.SignalAll, NoScatterToCQE: e.cfg.NoScatter,
+		SignalAll: e.cfg.SignalAll, NoScatterToCQE: e.cfg.NoScatter, Unlocked: e.cfg.Unlocked,
 	})
 }
 

@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"time"
 
 	"purerdma/verbs"
 )
@@ -17,16 +18,30 @@ type link struct {
 	*end
 	far    int // number of the far end
 	memory verbs.RemoteMemory
+	// slowest is the longest time of a request that send has posted.
+	slowest time.Duration
 }
 
 // link opens and connects two ends.
 func (t *trial) link(cfg Config) *link { return t.connect(cfg, nil) }
 
 // another returns a connection with QPs of its own. Its ends share all other objects with the ends of l.
-func (l *link) another() *link {
+func (l *link) another() *link { return l.shared(l.end) }
+
+// anotherQueue is like another. The near end also has its own CQ of sends, so that another goroutine can wait for them.
+func (l *link) anotherQueue(entries int) *link {
+	near := *l.end // with another CQ, which l closes
+	cq, err := l.newCQ(entries)
+	l.t.must("create a CQ", err)
+	near.sendCQ = cq
+	return l.shared(&near)
+}
+
+// shared connects a near end that shares the objects of another one. The far end shares the objects of the far end of l.
+func (l *link) shared(near *end) *link {
 	cfg := l.cfg
 	cfg.Share = l.far + 1
-	return l.t.connect(cfg, l.end)
+	return l.t.connect(cfg, near)
 }
 
 func (t *trial) connect(cfg Config, share *end) *link {
@@ -140,8 +155,10 @@ func (l *link) received(n int) []verbs.WC {
 // send posts one signaled request and waits for its success.
 func (l *link) send(wr verbs.SendWR) {
 	wr.Flags |= verbs.SendSignaled
+	began := time.Now()
 	l.post(wr)
 	l.succeeded(opName(wr.Opcode), l.sends(1))
+	l.slowest = max(l.slowest, time.Since(began))
 }
 
 // kickID is the ID of the request that kick posts.

@@ -19,11 +19,6 @@ var queueChecks = []Check{
 	{ID: "short-data", Title: "short receives and READs, which may be in completions", do: checkShortData},
 	{ID: "wrap", Title: "counters of queues past 2^16", do: checkWrap},
 	{ID: "cq-resize", Title: "CQ resized under load", needs: needsResize, do: checkResize},
-	{ID: "doorbells", Title: "doorbells after requests of each length, one at a time", do: checkDoorbells},
-	{
-		ID: "doorbells-plain", Title: "the same doorbells without BlueFlame (MLX5_SHUT_UP_BF=1)", needs: needsConnectX, do: checkDoorbells,
-		Env: map[string]string{"MLX5_SHUT_UP_BF": "1"},
-	},
 	{ID: "unsignaled", Title: "requests without completions", do: checkUnsignaled},
 	{ID: "srq", Title: "shared receives of several QPs", do: checkSRQ},
 	{ID: "srq-limit", Title: "limit event of a shared receive queue", do: checkSRQLimit},
@@ -36,16 +31,28 @@ func checkStream(t *trial) {
 
 // checkStorm moves data with more threads than processors, which signals and the collector interrupt all the time.
 func checkStorm(t *trial) {
-	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(4 * runtime.NumCPU()))
 	s := Stream{Count: t.reads(3000), Min: 0, Span: 300, Elements: 2, Depth: 64, Reads: true}
+	defer moreThreads()()
 	collections := 0
 	t.link(s.config()).stream(s, func(ctx context.Context) error {
-		for ; ctx.Err() == nil; collections++ {
-			runtime.GC() // preempts all goroutines by signals
-		}
+		collections = collect(ctx)
 		return nil
 	})
 	t.note("%d collections", collections)
+}
+
+// moreThreads lets the runtime use more threads than processors until the returned function is called.
+func moreThreads() (restore func()) {
+	old := runtime.GOMAXPROCS(4 * runtime.NumCPU())
+	return func() { runtime.GOMAXPROCS(old) }
+}
+
+// collect runs the collector until ctx ends. It preempts all goroutines by signals. It returns the number of collections.
+func collect(ctx context.Context) (n int) {
+	for ; ctx.Err() == nil; n++ {
+		runtime.GC()
+	}
+	return n
 }
 
 // reads returns the number of messages of a stream with READs. A READ of siw takes up to 40 ms.
@@ -108,42 +115,6 @@ func checkResize(t *trial) {
 		t.fail("no CQ was resized during the stream")
 	}
 	t.note("%d resizes", resized)
-}
-
-// checkDoorbells posts one request at a time and waits for it, so that no later doorbell makes up for a lost
-// one. The requests have each number of segments and each length of inline data.
-func checkDoorbells(t *trial) {
-	sends, _, _ := t.sge()
-	l := t.link(Config{Cap: verbs.QPCap{SendWR: 37, SendSGE: sends, Inline: inlineSize(t)}})
-	inline := l.qp.Cap().Inline
-	n := 0
-	for range 8 {
-		for size := range inline + 1 {
-			data := pattern(n, size)
-			l.send(verbs.SendWR{Opcode: verbs.OpWrite, InlineData: data, RemoteAddr: l.memory.Addr, RKey: l.memory.RKey})
-			n++
-			if size%8 == 7 { // the READ rings a doorbell of another request
-				l.settle()
-				l.same(fmt.Sprintf("inline WRITE of %d bytes", size), l.load(0, size), data)
-			}
-		}
-		for elements := 1; elements <= sends; elements++ {
-			wr := l.write(piece{}, 0)
-			wr.SGList = l.elements(splits(0, elements, 64))
-			l.send(wr)
-			n++
-		}
-		for list := 1; list <= 8; list++ {
-			wrs := make([]verbs.SendWR, list)
-			for i := range wrs {
-				wrs[i] = signaled(l.write(piece{0, 8}, 0))
-			}
-			l.post(wrs...)
-			l.succeeded("WRITE in a list", l.sends(list))
-			n += list
-		}
-	}
-	t.note("%d requests, inline data of up to %d bytes, up to %d elements", n, inline, sends)
 }
 
 func checkUnsignaled(t *trial) {

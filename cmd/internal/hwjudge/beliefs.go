@@ -83,7 +83,7 @@ var beliefs = []belief{
 	},
 	{
 		"doorbells", "the fences before a doorbell suffice, with BlueFlame and without",
-		"internal/mmio, provider/mlx5/sendqueue.go", []string{"doorbells", "doorbells-plain", "storm"}, nil,
+		"internal/mmio, provider/mlx5/sendqueue.go", []string{"doorbells", "doorbells-plain", "doorbells-unlocked", "doorbells-storm", "doorbells-shared", "storm"}, nil,
 	},
 	{
 		"fence", "a fenced request waits for the READs before it",
