@@ -213,24 +213,39 @@ func (t *trial) interfaceUp() error {
 	}
 }
 
-// disturb checks that requests end during a fault, with success or a typed error, and that the device works again
-// after it.
+// disturb checks that requests end during a fault with success or a typed error. The device must work again after it, and the process
+// must not hold more than before.
 func (t *trial) disturb(what string, fault, revert func() error) {
-	l := t.link(Config{AckTimeout: 10 * time.Millisecond, RetryCount: 2})
-	l.send(l.write(piece{0, 8}, 0))
-	for range 10 {
-		l.post(signaled(l.write(piece{0, 1024}, 0)))
-	}
-	t.must(what, fault())
-	t.note("during the fault: %s", l.outcome(10))
-	if _, err := l.qp.PostSend([]verbs.SendWR{signaled(l.write(piece{0, 8}, 0))}); err != nil {
-		t.note("post during the fault: %v", err)
-		t.wantRemoval(err)
-	} else {
-		t.note("request during the fault: %s", l.outcome(1))
-	}
-	t.must("revert "+what, revert())
-	t.comesBack()
+	t.leavesNothing(func() {
+		l := t.link(Config{AckTimeout: 10 * time.Millisecond, RetryCount: 2})
+		l.send(l.write(piece{0, 8}, 0))
+		for range 10 {
+			l.post(signaled(l.write(piece{0, 1024}, 0)))
+		}
+		t.must(what, fault())
+		t.note("during the fault: %s", l.outcome(10))
+		if _, err := l.qp.PostSend([]verbs.SendWR{signaled(l.write(piece{0, 8}, 0))}); err != nil {
+			t.note("post during the fault: %v", err)
+			t.wantRemoval(err)
+		} else {
+			t.note("request during the fault: %s", l.outcome(1))
+		}
+		t.must("revert "+what, revert())
+		t.comesBack()
+		l.shut()
+	})
+}
+
+// leavesNothing calls f, which disturbs the device and closes its objects. It ends the check if the process then holds more
+// than before.
+func (t *trial) leavesNothing(f func()) {
+	t.useDevice() // fills caches
+	before, err := t.usage()
+	t.must("read the use of resources", err)
+	f()
+	after, err := t.settled(before, moreAfterFault)
+	t.must("leak after the fault", err)
+	t.note("before and after the fault: %d and %d files, %d and %d goroutines, %d and %d QPs", before.files, after.files, before.goroutines, after.goroutines, before.qps, after.qps)
 }
 
 // outcome waits for completions and describes them. The removal of the device also ends the wait.
@@ -264,8 +279,14 @@ func (t *trial) comesBack() {
 		time.Sleep(100 * time.Millisecond)
 	}
 	t.note("usable %v after the fault", time.Since(began).Round(time.Millisecond))
+	t.useDevice()
+}
+
+// useDevice sends a message over a connection, and closes it.
+func (t *trial) useDevice() {
 	l := t.link(Config{})
 	sendOne(l, 1, 4096)
+	l.shut()
 }
 
 // usable reports whether the port is active and has its address.

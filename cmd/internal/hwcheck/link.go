@@ -80,6 +80,12 @@ func (l *link) hello() {
 	l.farReceived(1)
 }
 
+// shut closes both ends. Without it they close at the end of the check.
+func (l *link) shut() {
+	l.t.must("close the near end", l.end.close())
+	l.t.call("Close", l.far, &struct{}{})
+}
+
 // farRecv posts a receive at the far end.
 func (l *link) farRecv(id uint64, pieces ...piece) {
 	l.t.call("Recv", RecvArgs{End: l.far, ID: id, Pieces: pieces}, &struct{}{})

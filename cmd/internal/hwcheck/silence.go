@@ -92,7 +92,10 @@ func (x *Ends) Spoken(struct{}, *struct{}) error {
 // (docs/reference/driver-faults.md).
 const silentWrite = 32 << 10
 
-func checkSilentPeer(t *trial) {
+func checkSilentPeer(t *trial) { t.leavesNothing(t.silentPeer) }
+
+// silentPeer has requests under way while the far end becomes silent.
+func (t *trial) silentPeer() {
 	l := t.link(Config{AckTimeout: 10 * time.Millisecond, RetryCount: 2, Memory: 2 * silentWrite})
 	if err := t.peer.client.Call("Ends.Silence", struct{}{}, &struct{}{}); err != nil {
 		t.skip("%v", err)
@@ -122,6 +125,7 @@ func checkSilentPeer(t *trial) {
 	l.wantStatus("request after the error", l.sends(1)[0], verbs.WCWRFlushErr)
 	t.call("Spoken", struct{}{}, &struct{}{})
 	t.comesBack()
+	l.shut()
 }
 
 // wantOrder ends the check unless the first failed request has exceeded its retries, and the requests behind it were flushed.

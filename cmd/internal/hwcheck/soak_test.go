@@ -27,21 +27,11 @@ func TestSoak(t *testing.T) {
 	}{
 		"a request": {func(tr *trial) { l := tr.link(Config{}); l.send(l.write(piece{0, 8}, 0)) }, ""},
 		"files": {func(tr *trial) {
-			for range moreFiles + 1 {
-				f, err := os.Open(os.DevNull)
-				tr.must("open", err)
-				t.Cleanup(func() { f.Close() })
-			}
+			leaveFiles(t, moreFiles+1)
 			tr.note("opened")
 		}, "files"},
 		"a QP": {func(tr *trial) {
-			dev, err := tr.target.Host.Open(tr.target.Device)
-			tr.must("open", err)
-			pd, err := dev.AllocPD()
-			tr.must("allocate a PD", err)
-			qp, err := pd.CreateQP(verbs.QPConfig{})
-			tr.must("create a QP", err)
-			t.Cleanup(func() { qp.Close(); pd.Close(); dev.Close() })
+			leaveQP(t, tr.target)
 			tr.note("created")
 		}, "QPs"},
 		"a failure": {func(tr *trial) { tr.fail("wrong") }, "wrong"},
@@ -61,6 +51,71 @@ func TestSoak(t *testing.T) {
 	}
 }
 
+// leaveFiles opens files, which the end of the test closes.
+func leaveFiles(t *testing.T, n int) {
+	for range n {
+		f, err := os.Open(os.DevNull)
+		if err != nil {
+			t.Errorf("os.Open: %v", err)
+			return
+		}
+		t.Cleanup(func() { f.Close() })
+	}
+}
+
+// leaveQP creates a QP, which the end of the test closes.
+func leaveQP(t *testing.T, target *Target) {
+	dev, err := target.Host.Open(target.Device)
+	if err != nil {
+		t.Errorf("Host.Open: %v", err)
+		return
+	}
+	t.Cleanup(func() { dev.Close() })
+	pd, err := dev.AllocPD()
+	if err != nil {
+		t.Errorf("Device.AllocPD: %v", err)
+		return
+	}
+	t.Cleanup(func() { pd.Close() })
+	qp, err := pd.CreateQP(verbs.QPConfig{})
+	if err != nil {
+		t.Errorf("PD.CreateQP: %v", err)
+		return
+	}
+	t.Cleanup(func() { qp.Close() })
+}
+
+// TestDisturb disturbs a device whose port goes down, with and without something that remains.
+func TestDisturb(t *testing.T) {
+	long := settleTime
+	settleTime = 200 * time.Millisecond
+	defer func() { settleTime = long }()
+	for what, tc := range map[string]struct {
+		leave func(*Target)
+		want  string // reason of a failure
+	}{
+		"nothing": {func(*Target) {}, ""},
+		"a QP":    {func(target *Target) { leaveQP(t, target) }, "QPs"},
+		"files":   {func(*Target) { leaveFiles(t, moreAfterFault+1) }, "files"},
+	} {
+		k, target := model(t)
+		set := func(up bool) func() error {
+			return func() error {
+				k.Device("mlx5_0").SetPort(up)
+				if !up {
+					tc.leave(target)
+				}
+				return nil
+			}
+		}
+		check := Check{ID: "link-down", do: func(tr *trial) { tr.disturb("link down", set(false), set(true)) }}
+		r := check.Run(t.Context(), target)
+		if (r.Status == hwreport.Pass) != (tc.want == "") || !strings.Contains(r.Reason, tc.want) {
+			t.Errorf("Run(link-down) that leaves %s = %s: %s, %q, want a reason with %q", what, r.Status, r.Reason, r.Evidence, tc.want)
+		}
+	}
+}
+
 // silent returns a target whose link obeys set.
 func silent(t *testing.T, set func(*inprocess.Kernel, bool)) *Target {
 	k := newKernel(inprocess.Config{})
@@ -70,11 +125,11 @@ func silent(t *testing.T, set func(*inprocess.Kernel, bool)) *Target {
 	return target
 }
 
-// TestSilentPeer runs the check of a silent peer with a link that goes down, and with a link that stays up.
+// TestSilentPeer runs the check of a silent peer with a link that goes down, with a link that stays up, and with files that remain.
 func TestSilentPeer(t *testing.T) {
-	long := silenceTime
-	silenceTime = time.Second
-	defer func() { silenceTime = long }()
+	long, longSettle := silenceTime, settleTime
+	silenceTime, settleTime = time.Second, 200*time.Millisecond
+	defer func() { silenceTime, settleTime = long, longSettle }()
 	check, _ := Find("peer-silent")
 	r := check.Run(t.Context(), silent(t, func(k *inprocess.Kernel, up bool) { k.Device("mlx5_0").SetPort(up) }))
 	if r.Status != hwreport.Pass {
@@ -83,6 +138,13 @@ func TestSilentPeer(t *testing.T) {
 	r = check.Run(t.Context(), silent(t, func(*inprocess.Kernel, bool) {}))
 	if r.Status != hwreport.Fail || !strings.Contains(r.Reason, "have completed while the link") {
 		t.Errorf("Run(peer-silent) with a link that stays up = %s: %s, want %s", r.Status, r.Reason, hwreport.Fail)
+	}
+	r = check.Run(t.Context(), silent(t, func(k *inprocess.Kernel, up bool) {
+		k.Device("mlx5_0").SetPort(up)
+		leaveFiles(t, moreAfterFault+1)
+	}))
+	if r.Status != hwreport.Fail || !strings.Contains(r.Reason, "files") {
+		t.Errorf("Run(peer-silent) with files that remain = %s: %s, want %s", r.Status, r.Reason, hwreport.Fail)
 	}
 	_, target := model(t)
 	if r := check.Run(t.Context(), target); r.Status != hwreport.Skip {
