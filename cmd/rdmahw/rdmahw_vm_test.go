@@ -48,7 +48,7 @@ func wantPassed(t *testing.T, status int, r *hwreport.Report) {
 // tooLong lists the checks that only the long tests run. They move much data, or repeat other checks, and each takes up
 // to a minute on a busy machine.
 var tooLong = map[string]bool{
-	"wrap": true, "storm": true, "completion-data": true, "short-data": true, "doorbells-plain": true, "doorbells-unlocked": true, "doorbells-storm": true, "doorbells-shared": true,
+	"wrap": true, "wrap-recorded": true, "storm": true, "completion-data": true, "short-data": true, "doorbells-plain": true, "doorbells-unlocked": true, "doorbells-storm": true, "doorbells-shared": true,
 	"many-qps": true, "destroy": true, "churn": true, "costs": true, "costs-plain": true, "costs-no-scatter": true,
 }
 

@@ -4,6 +4,7 @@ package hwcheck
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 )
@@ -39,6 +40,37 @@ func TestEachOnce(t *testing.T) {
 	} {
 		if err := eachOnce(tc.values); (err == nil) != tc.ok {
 			t.Errorf("eachOnce(%v) = %v, want ok %v", tc.values, err, tc.ok)
+		}
+	}
+}
+
+// TestWrapped compares counters of recorded completions.
+func TestWrapped(t *testing.T) {
+	for what, tc := range map[string]struct {
+		requests, receives []uint16
+		want               int
+		ok                 bool
+	}{
+		"in order":     {[]uint16{7, 8, 9}, []uint16{100, 101}, 0, true},
+		"past 2^16":    {[]uint16{65534, 65535, 0, 1}, []uint16{65535, 0}, 2, true},
+		"from 0":       {[]uint16{0, 1}, nil, 0, true},
+		"twice":        {[]uint16{1, 1}, nil, 0, false},
+		"exchanged":    {nil, []uint16{5, 7, 6}, 0, false},
+		"modulo 2^15":  {[]uint16{32767, 0}, nil, 0, false},
+		"another size": {nil, []uint16{65535, 1}, 0, false},
+	} {
+		var text strings.Builder
+		for opcode, list := range map[int][]uint16{0: tc.requests, 2: tc.receives} {
+			for _, n := range list {
+				fmt.Fprintf(&text, `{"t":"poll","cqes":[{"of":"qp1","bytes":"%0120x%04x00%02x"}],"n":1,"wcs":[{"status":0}]}`+"\n", 0, n, opcode<<4|1)
+			}
+		}
+		r, err := parseRecording(text.String())
+		if err != nil {
+			t.Fatalf("parseRecording(%s): %v", what, err)
+		}
+		if n, err := r.wrapped(); n != tc.want || (err == nil) != tc.ok {
+			t.Errorf("wrapped(%s) = %d, %v, want %d, ok %v", what, n, err, tc.want, tc.ok)
 		}
 	}
 }

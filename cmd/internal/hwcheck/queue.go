@@ -18,6 +18,7 @@ var queueChecks = []Check{
 	{ID: "storm", Title: "full queues while goroutines are preempted, and the collector runs", do: checkStorm},
 	{ID: "short-data", Title: "short receives and READs, which may be in completions", do: checkShortData},
 	{ID: "wrap", Title: "counters of queues past 2^16", do: checkWrap},
+	{ID: "wrap-recorded", Title: "counters in completions past 2^16, recorded", needs: needsConnectX, do: checkRecordedWrap},
 	{ID: "cq-resize", Title: "CQ resized under load", needs: needsResize, do: checkResize},
 	{ID: "unsignaled", Title: "requests without completions", do: checkUnsignaled},
 	{ID: "srq", Title: "shared receives of several QPs", do: checkSRQ},
@@ -77,6 +78,23 @@ func checkShortData(t *trial) {
 func checkWrap(t *trial) {
 	s := Stream{Count: 1<<16 + 1000, Min: 1, Span: 16, Elements: 1, Depth: 64}
 	t.link(s.config()).stream(s, nil)
+}
+
+// checkRecordedWrap compares the counters in completions. The recording has the last 4096 operations, which are about 1000 messages.
+func checkRecordedWrap(t *trial) {
+	t.record()
+	s := Stream{Count: 1<<16 + 500, Min: 1, Span: 16, Elements: 1, Depth: 64}
+	t.link(s.config()).stream(s, nil)
+	n, err := t.recording().wrapped()
+	t.must("counters in completions", err)
+	want := 1 // requests
+	if t.peer.local != nil {
+		want = 2 // and receives
+	}
+	t.note("%d queues passed 2^16 in the recording", n)
+	if n != want {
+		t.fail("%d queues passed 2^16 in the recording, want %d", n, want)
+	}
 }
 
 func needsResize(t *trial) string {

@@ -14,7 +14,7 @@ import (
 // stateChecks use states and options of QPs that few programs use.
 var stateChecks = []Check{
 	{ID: "drain", Title: "send queue drained and continued (SQD)", needs: needsReliableErrors, do: checkDrain},
-	{ID: "reset", Title: "QPs reset and connected again, with work left", needs: needsReliableErrors, do: checkQPReset},
+	{ID: "reset", recorded: true, Title: "QPs reset and connected again, with work left", needs: needsReliableErrors, do: checkQPReset},
 	{ID: "ece", Local: true, Title: "options of enhanced connection establishment, on this host", needs: needsECE, do: checkECE},
 }
 

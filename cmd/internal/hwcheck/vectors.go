@@ -4,6 +4,7 @@ package hwcheck
 
 import (
 	"bytes"
+	"encoding/binary"
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
@@ -202,6 +203,15 @@ type recordedCompletion struct {
 	opcode verbs.WCOpcode
 	size   uint32
 	inside bool // the data is in the completion
+	queue  recordedQueue
+	// counter is the number of the request's first block, or of the receive.
+	counter uint16
+}
+
+// recordedQueue is a queue of a recorded QP.
+type recordedQueue struct {
+	qp      string
+	receive bool
 }
 
 // recording returns the recording of the near end, and of a far end in this process.
@@ -222,7 +232,7 @@ func parseRecording(text string) (*recording, error) {
 			T    string
 			Lost int
 			N    int
-			CQEs []struct{ Bytes string }
+			CQEs []struct{ Of, Bytes string }
 			WCs  []struct {
 				Status  verbs.WCStatus
 				Opcode  verbs.WCOpcode
@@ -249,9 +259,31 @@ func parseRecording(text string) (*recording, error) {
 		}
 		// Bits 2 and 3 of the last byte are the format. 0 is without data, 3 is compressed.
 		format := cqe[len(cqe)-1] >> 2 & 3
-		r.completions = append(r.completions, recordedCompletion{l.WCs[0].Opcode, l.WCs[0].ByteLen, format == 1 || format == 2})
+		// The next 4 bits are the opcode, 0 of a request. The counter is 3 bytes before it.
+		last := len(cqe) - 1
+		r.completions = append(r.completions, recordedCompletion{
+			l.WCs[0].Opcode, l.WCs[0].ByteLen, format == 1 || format == 2,
+			recordedQueue{l.CQEs[0].Of, cqe[last]>>4 != 0}, binary.BigEndian.Uint16(cqe[last-3:]),
+		})
 	}
 	return r, nil
+}
+
+// wrapped checks that the counters of each queue increase by 1, and returns the number of queues that pass from 65535 to 0. Each request
+// must have one block and a completion.
+func (r *recording) wrapped() (n int, err error) {
+	before := map[recordedQueue]uint16{}
+	for _, c := range r.completions {
+		last, ok := before[c.queue]
+		if ok && c.counter != last+1 {
+			return 0, fmt.Errorf("%s, receive %v: counter %d after %d", c.queue.qp, c.queue.receive, c.counter, last)
+		}
+		if ok && c.counter == 0 {
+			n++
+		}
+		before[c.queue] = c.counter
+	}
+	return n, nil
 }
 
 // opcodeNames has the names of the operations whose data can be in a completion.

@@ -26,20 +26,21 @@ type belief struct {
 	find     func(*recording) findings // nil if recordings do not show it
 }
 
-func receiveCounters(r *recording) findings  { f, _, _ := r.counters(); return f }
-func requestCounters(r *recording) findings  { _, f, _ := r.counters(); return f }
-func failureCounters(r *recording) findings  { _, _, f := r.counters(); return f }
+func receiveCounters(r *recording) findings  { return r.counters().recvs }
+func requestCounters(r *recording) findings  { return r.counters().sends }
+func failureCounters(r *recording) findings  { return r.counters().failures }
+func resetCounters(r *recording) findings    { return r.counters().resets }
 func scatteredData(r *recording) findings    { return r.scattered() }
 func explainedEntries(r *recording) findings { return r.explained() }
 
 var beliefs = []belief{
 	{
 		"receive-counters", "the counter in the completion of a receive runs on past the size of the queue, up to 2^16",
-		"provider/mlx5/recvqueue.go, test/connectx/receive.go", []string{"wrap"}, receiveCounters,
+		"provider/mlx5/recvqueue.go, test/connectx/receive.go", []string{"wrap", "wrap-recorded"}, receiveCounters,
 	},
 	{
 		"request-counters", "the counter in the completion of a request is the position of its first block, up to 2^16",
-		"provider/mlx5/sendqueue.go, test/connectx/sendqueue.go", []string{"wrap", "unsignaled"}, requestCounters,
+		"provider/mlx5/sendqueue.go, test/connectx/sendqueue.go", []string{"wrap", "wrap-recorded", "unsignaled"}, requestCounters,
 	},
 	{
 		"failure-counters", "failed and flushed requests and receives have the same counters as successful ones",
@@ -51,7 +52,7 @@ var beliefs = []belief{
 	},
 	{
 		"reset", "a device counts requests and receives from 0 after a reset of the QP",
-		"provider/mlx5/modify.go, test/connectx/qpstate.go", []string{"reset"}, nil,
+		"provider/mlx5/modify.go, test/connectx/qpstate.go", []string{"reset"}, resetCounters,
 	},
 	{
 		"resize", "the entry that ends the old ring of a resized CQ is there when the command returns",

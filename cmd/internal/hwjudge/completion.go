@@ -65,6 +65,9 @@ type positions struct {
 	matched bool // a completion had its request, so the beginning of the recording is over
 	size    int
 	posted  []position
+	resets  int       // of the queue
+	before  uint16    // number of blocks or receives before the last reset
+	fresh   *findings // about counters after a reset
 }
 
 type position struct {
@@ -76,6 +79,8 @@ type position struct {
 func (p *positions) post(at uint16, count int, signaled bool) {
 	if p.begun && at != p.next {
 		p.posted, p.matched = nil, false
+		p.resets++
+		p.before += p.next
 	}
 	p.begun, p.next = true, at+uint16(count)
 	p.posted = append(p.posted, position{at, signaled})
@@ -97,6 +102,10 @@ func (p *positions) complete(counter uint16, f *findings, where string, lost boo
 		if int(counter) >= p.size {
 			f.extra++
 		}
+		if p.resets > 0 {
+			p.fresh.good++
+			p.fresh.extra++
+		}
 		return
 	}
 	if lost && !p.matched {
@@ -107,6 +116,11 @@ func (p *positions) complete(counter uint16, f *findings, where string, lost boo
 		return
 	}
 	oldest := p.posted[0].at
+	if p.resets > 0 && counter == oldest+p.before {
+		p.fresh.against("%s: the counter %d goes on after a reset, the oldest request is %d", where, counter, oldest)
+		p.posted = p.posted[1:]
+		return
+	}
 	if int(counter) == int(oldest)&(p.size-1) {
 		f.against("%s: the counter %d is %d modulo the size of the queue, %d", where, counter, oldest, p.size)
 		p.posted = p.posted[1:]
@@ -121,15 +135,18 @@ type queues struct{ sends, recvs positions }
 // roundUp returns the smallest power of two that is not less than n.
 func roundUp(n int) int { return 1 << bits.Len(uint(max(n, 1)-1)) }
 
-// counters compares the counters in completions with the positions of the requests. The results are about receives, about
-// requests, and about both that have failed.
-func (r *recording) counters() (recvs, sends, failures findings) {
+// counterFindings are about the counters in the completions of receives, of requests, of both that have failed, and of both after a reset.
+type counterFindings struct{ recvs, sends, failures, resets findings }
+
+// counters compares the counters in completions with the positions of the requests.
+func (r *recording) counters() *counterFindings {
+	all := new(counterFindings)
 	state := map[string]*queues{}
 	of := func(id string) *queues {
 		q := state[id]
 		if q == nil {
 			c := r.qps[id].GotCap
-			q = &queues{positions{size: roundUp(c[0])}, positions{size: roundUp(c[1])}}
+			q = &queues{positions{size: roundUp(c[0]), fresh: &all.resets}, positions{size: roundUp(c[1]), fresh: &all.resets}}
 			state[id] = q
 		}
 		return q
@@ -151,20 +168,20 @@ func (r *recording) counters() (recvs, sends, failures findings) {
 				continue
 			}
 			q, e := of(id), l.cqe()
-			f, p := &recvs, &q.recvs
+			f, p := &all.recvs, &q.recvs
 			switch {
 			case e.ofRequest():
-				f, p = &sends, &q.sends
+				f, p = &all.sends, &q.sends
 			case !e.ofReceive() || !p.begun && (r.lost > 0 || r.qps[id].GotCap[1] == 0):
 				continue // another kind of completion, or the receives are in an SRQ
 			}
 			if e.failed() {
-				f = &failures
+				f = &all.failures
 			}
 			p.complete(e.counter(), f, fmt.Sprintf("%s, %s, %s", clean(r.name), clean(id), kind(e)), r.lost > 0)
 		}
 	}
-	return recvs, sends, failures
+	return all
 }
 
 // kind names a completion.

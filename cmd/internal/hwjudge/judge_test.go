@@ -107,9 +107,8 @@ func TestRecording(t *testing.T) {
 	if len(j.recordings) != 1 || len(j.refused) != 0 || j.Failed() {
 		t.Fatalf("Judge = %s, want 1 recording without a contradiction", j)
 	}
-	recvs, sends, _ := j.recordings[0].counters()
-	if recvs.good == 0 || sends.good == 0 {
-		t.Errorf("counters = %d receives and %d requests, want some of both", recvs.good, sends.good)
+	if c := j.recordings[0].counters(); c.recvs.good == 0 || c.sends.good == 0 {
+		t.Errorf("counters = %d receives and %d requests, want some of both", c.recvs.good, c.sends.good)
 	}
 	dir := t.TempDir()
 	names, err := j.WriteVectors(dir)
@@ -217,6 +216,8 @@ func TestPositions(t *testing.T) {
 		counters []uint16
 		want     string // "" for none
 		extra    int
+		fresh    int    // completions after a reset
+		kept     string // contradiction of the belief about resets, "" for none
 	}{
 		"in order":            {posted: []uint16{0, 1, 2}, counters: []uint16{0, 1, 2}},
 		"past the size":       {posted: []uint16{7, 8, 9}, counters: []uint16{7, 8, 9}, extra: 2},
@@ -226,9 +227,12 @@ func TestPositions(t *testing.T) {
 		"twice":               {posted: []uint16{0}, counters: []uint16{0, 0}, want: "all have completed"},
 		"before a recording":  {posted: []uint16{5}, lost: true, counters: []uint16{3, 4, 5}},
 		"unknown after known": {posted: []uint16{5, 6}, lost: true, counters: []uint16{5, 4}, want: "names no request"},
-		"after a reset":       {posted: []uint16{5, 0, 1}, counters: []uint16{0, 1}},
+		"after a reset":       {posted: []uint16{5, 0, 1}, counters: []uint16{0, 1}, fresh: 2},
+		"kept after a reset":  {posted: []uint16{5, 0, 1}, counters: []uint16{6, 7}, kept: "goes on"},
+		"wrong after a reset": {posted: []uint16{5, 0}, counters: []uint16{9}, want: "names no request"},
 	} {
-		p, f := positions{size: size}, findings{}
+		var fresh, f findings
+		p := positions{size: size, fresh: &fresh}
 		for _, at := range tc.posted {
 			p.post(at, 1, true)
 		}
@@ -237,6 +241,9 @@ func TestPositions(t *testing.T) {
 		}
 		if got := strings.Join(f.bad, "; "); (got == "") != (tc.want == "") || !strings.Contains(got, tc.want) || f.extra != tc.extra {
 			t.Errorf("complete(%s) = %q, %d past the size, want %q, %d", what, got, f.extra, tc.want, tc.extra)
+		}
+		if got := strings.Join(fresh.bad, "; "); (got == "") != (tc.kept == "") || !strings.Contains(got, tc.kept) || fresh.good != tc.fresh {
+			t.Errorf("complete(%s) = %q, %d after a reset, want %q, %d", what, got, fresh.good, tc.kept, tc.fresh)
 		}
 	}
 }
