@@ -31,8 +31,8 @@ func judged(t *testing.T, p *program, only, vectors string) (int, string) {
 // TestJudge judges a report about the software ConnectX, which confirms nothing, and reads its vectors.
 func TestJudge(t *testing.T) {
 	dir := t.TempDir()
-	status, text := judged(t, onModel(), "vectors,fence", dir)
-	for _, want := range []string{"model mlx5_0", "PASS    fence", "vectors/recording.jsonl: ", "undecided    fence", "the device agrees, but it is no card"} {
+	status, text := judged(t, onModel(), "vectors,fence,reset", dir)
+	for _, want := range []string{"model mlx5_0", "PASS    fence", "vectors/recording.jsonl: ", "undecided    fence", "reset/recording.jsonl: ", "the device agrees, but it is no card"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("run(judge) = %s, want %q in it", text, want)
 		}

@@ -2,7 +2,7 @@
 
 // Rdmahw checks an RDMA device and writes a report about it:
 //
-//	rdmahw run [-d device] [-i port] [-a address] [-peer host[:port]] [-only id,...] [-destructive] [-soak 30m] [-names] [-minutes 15] [-o report.tar.gz]
+//	rdmahw run [-d device] [-i port] [-a address] [-peer host[:port]] [-only id,...] [-destructive] [-soak 30m] [-effort 1m] [-names] [-minutes 15] [-o report.tar.gz]
 //	rdmahw serve [-d device] [-i port] [-a address] [-p port] [-destructive]
 //	rdmahw judge [-vectors directory] report.tar.gz
 //	rdmahw list
@@ -24,6 +24,10 @@
 // connections, and the interface can lose addresses and routes.
 //
 // With -soak it also repeats other checks for that time, and looks for leaks.
+//
+// Rare faults need many repetitions: a million wake-ups, 100,000 QPs, 10,000 resized CQs, 2^18 doorbells. Each of these checks repeats
+// its operations until it has reached its number, but at most for the time of -effort. That is a minute on a card. On other devices it is
+// 0, and the checks repeat them some thousand times. The evidence has the numbers.
 //
 // The first process chooses the device and describes it. Each check runs in a process of its own, with a time limit. A
 // process that exceeds the limit writes its stacks to the report and ends, or is killed. The whole run ends after -minutes.
@@ -156,6 +160,7 @@ type options struct {
 	only    string
 	destroy bool
 	soak    time.Duration
+	effort  *time.Duration // nil means by the kind of the device
 	minutes float64
 	out     string
 	names   bool
@@ -224,12 +229,14 @@ func (o *options) flags(command string, stderr io.Writer) *flag.FlagSet {
 		fs.BoolVar(&o.destroy, "destructive", false, "also disturb the device: network interface down, driver unbound, virtual function reset, control group")
 		fs.Float64Var(&o.minutes, "minutes", 15, "limit of the whole run, without the time of -soak")
 		fs.DurationVar(&o.soak, "soak", 0, "time of the check soak (default: skip it)")
+		fs.Func("effort", "time of each check that repeats operations many times (default: 1m0s on a card, 0 otherwise)", o.setEffort)
 		fs.StringVar(&o.out, "o", "report.tar.gz", "file for the report")
 		fs.BoolVar(&o.names, "names", false, "include files that may name the host: commands to the kernel, output of tools, all recordings")
 		fs.StringVar(&o.peer, "peer", "", "host and port of rdmahw serve (default: the port sends to itself)")
 	case "check":
 		fs.StringVar(&o.peer, "peer", "", "as for run")
 		fs.DurationVar(&o.soak, "soak", 0, "as for run")
+		fs.Func("effort", "as for run (default: 0)", o.setEffort)
 		fs.StringVar(&o.files, "files", "", "directory for the files of the check")
 		fs.BoolVar(&o.record, "record", false, "record the operations of a ConnectX")
 	case "serve":
@@ -239,10 +246,23 @@ func (o *options) flags(command string, stderr io.Writer) *flag.FlagSet {
 	return fs
 }
 
+// setEffort sets the effort from the text of its flag.
+func (o *options) setEffort(text string) error {
+	d, err := time.ParseDuration(text)
+	if err == nil && d < 0 {
+		err = errors.New("want at least 0")
+	}
+	o.effort = &d
+	return err
+}
+
 // target returns the target of the flags, without a device and an address that the flags leave out. It uses no
 // device, so that the watchdog can call it.
 func (p *program) target(o *options) (*hwcheck.Target, error) {
 	t := &hwcheck.Target{Host: p.host, Device: o.device, Port: uint8(o.port), Destructive: o.destroy, Soak: o.soak}
+	if o.effort != nil {
+		t.Effort = *o.effort
+	}
 	if o.port < 1 || o.port > 255 {
 		return nil, fmt.Errorf("-i %d: want 1 to 255", o.port)
 	}

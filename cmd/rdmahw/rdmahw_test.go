@@ -355,6 +355,35 @@ func TestTimeIsOver(t *testing.T) {
 	}
 }
 
+// TestEffort checks the effort of checks, by default and by the flag.
+func TestEffort(t *testing.T) {
+	for kind, want := range map[hwreport.Kind]time.Duration{hwreport.Card: time.Minute, hwreport.Model: 0, hwreport.Software: 0} {
+		if got := defaultEffort(kind); got != want {
+			t.Errorf("defaultEffort(%s) = %v, want %v", kind, got, want)
+		}
+	}
+	for flags, want := range map[string]string{"-only fence": " -effort 0s ", "-only fence -effort 3s": " -effort 3s "} {
+		p := onModel()
+		var children []string
+		start := p.command
+		p.command = func(args ...string) *exec.Cmd {
+			children = append(children, strings.Join(args, " "))
+			return start(args...)
+		}
+		runReport(t, p, strings.Fields(flags)...)
+		if last := children[len(children)-1]; !strings.HasPrefix(last, "check ") || !strings.Contains(last, want) {
+			t.Errorf("run(%s) runs %q, want a check with%s", flags, last, want)
+		}
+	}
+	o := &options{port: 1}
+	if err := o.setEffort("3s"); err != nil {
+		t.Fatalf("setEffort(3s): %v", err)
+	}
+	if target, err := onModel().target(o); err != nil || target.Effort != 3*time.Second {
+		t.Errorf("target with an effort of 3s = %+v, %v, want that effort", target, err)
+	}
+}
+
 // TestUsage checks the errors of wrong command lines.
 func TestUsage(t *testing.T) {
 	for args, want := range map[string]string{
@@ -363,6 +392,8 @@ func TestUsage(t *testing.T) {
 		"run extra":          "unexpected arguments",
 		"run -only nothing":  "no check",
 		"run -i 0":           "want 1 to 255",
+		"run -effort -1s":    "want at least 0",
+		"run -effort soon":   "invalid duration",
 		"run -only unbind":   "needs -destructive",
 		"run -a nowhere":     "-a",
 		"run -d mlx5_7":      "no RDMA device mlx5_7",

@@ -142,11 +142,23 @@ func (r *runner) describe(ctx context.Context) (int, error) {
 		return status, fmt.Errorf("describe the machine: %w\n%s", err, log)
 	}
 	r.report.Machine, r.device = c.Machine, c.Machine.Device
+	if r.effort == nil {
+		d := defaultEffort(c.Machine.Kind)
+		r.effort = &d
+	}
 	if c.Addr.IsValid() {
 		r.addr = c.Addr.String()
 	}
 	r.add("log/machine.txt", log)
 	return 0, nil
+}
+
+// defaultEffort returns the default of -effort. Some ten checks take it, most of them only a part.
+func defaultEffort(kind hwreport.Kind) time.Duration {
+	if kind == hwreport.Card {
+		return time.Minute
+	}
+	return 0
 }
 
 // examine adds the findings of rdmadoctor to the archive, if there is such a program.
@@ -202,7 +214,7 @@ func (r *runner) enter(result hwreport.Result) {
 func (r *runner) args(command string, more ...string) []string {
 	a := []string{command, "-d", r.device, "-i", strconv.Itoa(r.port), "-a", r.addr}
 	if command == "check" {
-		a = append(a, "-peer", r.peer, "-soak", r.soak.String())
+		a = append(a, "-peer", r.peer, "-soak", r.soak.String(), "-effort", r.effort.String())
 	}
 	return append(a, more...)
 }
@@ -216,11 +228,14 @@ func (r *runner) one(ctx context.Context, c *hwcheck.Check) hwreport.Result {
 	if c.Soak {
 		most += r.soak
 	}
+	if c.Load {
+		most += *r.effort
+	}
 	result := r.child(ctx, c, most, "log/"+c.ID+".txt", false)
 	if result.Status != hwreport.Fail && !result.Unexplained() || c.Destructive || c.Soak || ctx.Err() != nil {
 		return result
 	}
-	again := r.child(ctx, c, min(r.limit(c), againLimit), "log/"+c.ID+"-again.txt", true)
+	again := r.child(ctx, c, min(most, againLimit), "log/"+c.ID+"-again.txt", true)
 	result.Evidence = append(result.Evidence, fmt.Sprintf("once more, with a recorder: %s %s", again.Status, again.Reason))
 	return result
 }

@@ -38,6 +38,8 @@ type Check struct {
 	Local bool
 	// Soak marks a check that takes Target.Soak in addition to its Limit.
 	Soak bool
+	// Load marks a check that takes up to Target.Effort in addition to its Limit.
+	Load bool
 	// Destructive marks a check that disturbs other users of the device or of its network interface.
 	Destructive bool
 	// bare marks a check that uses the kernel without a provider. It also runs on devices that the library does not support.

@@ -15,14 +15,14 @@ import (
 // doorbellChecks post one request at a time to a QP and wait for it, so that no later doorbell makes up for a lost
 // one.
 var doorbellChecks = []Check{
-	{ID: "doorbells", Title: "doorbells after requests of each length, one at a time", do: func(t *trial) { t.doorbells(Config{}) }},
+	{ID: "doorbells", Load: true, Title: "doorbells after requests of each length, one at a time", do: func(t *trial) { t.doorbells(Config{}) }},
 	{
-		ID: "doorbells-plain", Title: "the same doorbells without BlueFlame (MLX5_SHUT_UP_BF=1)", needs: needsConnectX, do: func(t *trial) { t.doorbells(Config{}) },
+		ID: "doorbells-plain", Load: true, Title: "the same doorbells without BlueFlame (MLX5_SHUT_UP_BF=1)", needs: needsConnectX, do: func(t *trial) { t.doorbells(Config{}) },
 		Env: map[string]string{"MLX5_SHUT_UP_BF": "1"},
 	},
-	{ID: "doorbells-unlocked", Title: "the same doorbells of a QP that takes no lock", needs: needsConnectX, do: func(t *trial) { t.doorbells(Config{Unlocked: true}) }},
-	{ID: "doorbells-storm", Title: "the same doorbells while goroutines are preempted, and the collector runs", do: checkDoorbellStorm},
-	{ID: "doorbells-shared", Title: "doorbells of more QPs than registers, of one goroutine and of several", needs: needsConnectX, do: checkSharedDoorbells},
+	{ID: "doorbells-unlocked", Load: true, Title: "the same doorbells of a QP that takes no lock", needs: needsConnectX, do: func(t *trial) { t.doorbells(Config{Unlocked: true}) }},
+	{ID: "doorbells-storm", Load: true, Title: "the same doorbells while goroutines are preempted, and the collector runs", do: checkDoorbellStorm},
+	{ID: "doorbells-shared", Load: true, Title: "doorbells of more QPs than registers, of one goroutine and of several", needs: needsConnectX, do: checkSharedDoorbells},
 }
 
 // doorbells posts requests with each number of segments and each length of inline data.
@@ -31,8 +31,9 @@ func (t *trial) doorbells(cfg Config) {
 	cfg.Cap = verbs.QPCap{SendWR: 37, SendSGE: sends, Inline: inlineSize(t)}
 	l := t.link(cfg)
 	inline := l.qp.Cap().Inline
+	w := t.load(manyRequests)
 	n := 0
-	for range 8 {
+	for round := 0; round < 8 || w.more(n); round++ {
 		for size := range inline + 1 {
 			data := pattern(n, size)
 			l.send(verbs.SendWR{Opcode: verbs.OpWrite, InlineData: data, RemoteAddr: l.memory.Addr, RKey: l.memory.RKey})
@@ -58,7 +59,8 @@ func (t *trial) doorbells(cfg Config) {
 			n += list
 		}
 	}
-	t.note("%d requests, inline data of up to %d bytes, up to %d elements, the slowest request took %v", n, inline, sends, l.slowest)
+	t.noteLoad(w, n, "requests")
+	t.note("inline data of up to %d bytes, up to %d elements, the slowest request took %v", inline, sends, l.slowest)
 }
 
 func checkDoorbellStorm(t *trial) {
@@ -90,26 +92,33 @@ func checkSharedDoorbells(t *trial) {
 			all = append(all, first.another())
 		}
 	}
-	t.must("one goroutine", ringInTurn(all, 0, rounds))
-	var errs [ringers]error
-	var wg sync.WaitGroup
-	for i := range errs {
-		wg.Go(func() { errs[i] = ringInTurn(all[i*ringerQP:][:ringerQP], i*ringerQP, rounds) })
+	w := t.load(manyRequests)
+	n := 0
+	for first := 0; first == 0 || w.more(n); first += 2 * rounds {
+		t.must("one goroutine", ringInTurn(all, 0, first, rounds))
+		var errs [ringers]error
+		var wg sync.WaitGroup
+		for i := range errs {
+			wg.Go(func() { errs[i] = ringInTurn(all[i*ringerQP:][:ringerQP], i*ringerQP, first+rounds, rounds) })
+		}
+		wg.Wait()
+		t.must("several goroutines", errors.Join(errs[:]...))
+		n += 2 * rounds * len(all) * 2 // WRITEs and READs
 	}
-	wg.Wait()
-	t.must("several goroutines", errors.Join(errs[:]...))
+	t.noteLoad(w, n, "requests")
 	t.note("%d QPs, inline data of up to %d bytes", len(all), l.qp.Cap().Inline)
 }
 
 // ringSlot is the memory of a QP. WRITEs come from its first half, and READs go to its second half.
 const ringSlot = 1024
 
-// ringInTurn writes data by each link in turn, reads it back and compares it. The first link has the memory of a slot.
-func ringInTurn(links []*link, slot, rounds int) error {
+// ringInTurn writes data by each link in turn, reads it back and compares it, in a number of rounds. The first link has the memory of a
+// slot. The data depends on the number of the round, which begins with first.
+func ringInTurn(links []*link, slot, first, rounds int) error {
 	for round := range rounds {
 		for i, l := range links {
-			if err := l.ring((slot+i)*ringSlot, round); err != nil {
-				return fmt.Errorf("QP %d of %d, round %d: %w", slot+i, slot+len(links), round, err)
+			if err := l.ring((slot+i)*ringSlot, first+round); err != nil {
+				return fmt.Errorf("QP %d of %d, round %d: %w", slot+i, slot+len(links), first+round, err)
 			}
 		}
 	}

@@ -17,9 +17,9 @@ import (
 
 // eventChecks use completion events.
 var eventChecks = []Check{
-	{ID: "events", Title: "no lost wake-up of one sleeping goroutine", do: checkEvents},
-	{ID: "events-shared", Title: "no lost wake-up of eight sleeping goroutines", do: checkSharedEvents},
-	{ID: "events-channel", Local: true, Title: "events of several CQs on one channel, on this host", needs: needsDirect, do: checkChannel},
+	{ID: "events", Load: true, Title: "no lost wake-up of one sleeping goroutine", do: checkEvents},
+	{ID: "events-shared", Load: true, Title: "no lost wake-up of eight sleeping goroutines", do: checkSharedEvents},
+	{ID: "events-channel", Load: true, Local: true, Title: "events of several CQs on one channel, on this host", needs: needsDirect, do: checkChannel},
 	{ID: "solicited", Title: "events for solicited messages only", needs: needsSolicited, do: checkSolicited},
 }
 
@@ -27,7 +27,9 @@ func checkEvents(t *trial) {
 	l := t.link(Config{})
 	l.sendCQ.SetSpin(0)
 	var wcs [8]verbs.WC
-	for i := range 3000 {
+	w := t.load(manyWakeups)
+	i := 0
+	for ; i < 3000 || w.more(i); i++ {
 		posted := make(chan error, 1)
 		go func() { // posts before, during and after the arming
 			spin(rand.IntN(2000))
@@ -40,6 +42,7 @@ func checkEvents(t *trial) {
 		}
 		l.succeeded("WRITE", wcs[:n])
 	}
+	t.noteLoad(w, i, "waits")
 }
 
 // spin takes a time that depends on n.
@@ -52,9 +55,21 @@ func spin(n int) {
 var spun atomic.Uint64
 
 func checkSharedEvents(t *trial) {
-	const waiters, requests = 8, 4000
+	const requests = 4000
 	l := t.link(Config{Cap: verbs.QPCap{SendWR: 128}})
 	l.sendCQ.SetSpin(0)
+	w := t.load(manyWakeups)
+	n := 0
+	for ; n == 0 || w.more(n); n += requests {
+		l.wakeSeveral(requests)
+	}
+	t.noteLoad(w, n, "requests")
+}
+
+// wakeSeveral posts requests while eight goroutines wait for their completions.
+func (l *link) wakeSeveral(requests int64) {
+	const waiters = 8
+	t := l.t
 	ctx, cancel := context.WithCancel(t.ctx)
 	defer cancel()
 	room := make(chan struct{}, 100) // requests in flight
@@ -173,7 +188,7 @@ func needsDirect(t *trial) string {
 
 // checkChannel waits for the events of several CQs on one channel. Each CQ has the requests of a QP.
 func checkChannel(t *trial) {
-	const queues, rounds = 4, 500
+	const queues = 4
 	base := t.local()
 	ch, err := base.dev.CreateCompChannel()
 	t.must("create a channel", err)
@@ -188,7 +203,9 @@ func checkChannel(t *trial) {
 		froms[i] = t.connectedTo(&own)
 	}
 	var wcs [2]verbs.WC
-	for round := range rounds {
+	w := t.load(manyWakeups)
+	events := 0
+	for round := 0; round < 500 || w.more(events); round++ {
 		waiting := map[*verbs.CQ]bool{}
 		for i, from := range froms {
 			if round%4 == 0 || (round+i)%queues == 0 { // all at once, or one
@@ -215,12 +232,14 @@ func checkChannel(t *trial) {
 				t.fail("round %d: an event of a CQ that is not armed", round)
 			}
 			delete(waiting, cq)
+			events++
 			if n, err := cq.Poll(wcs[:]); n != 1 || err != nil || wcs[0].Err() != nil {
 				t.fail("round %d: %d completions after an event, %v, %v, want 1", round, n, err, wcs[0].Err())
 			}
 		}
 	}
-	t.note("%d rounds, %d CQs on one channel", rounds, queues)
+	t.noteLoad(w, events, "events")
+	t.note("%d CQs on one channel", queues)
 }
 
 // connectedTo returns an end that shares the objects of another one, except for the QP, and is connected to a QP of the same device.

@@ -5,6 +5,7 @@ package hwcheck
 import (
 	"context"
 	"fmt"
+	"sync/atomic"
 
 	"purerdma/verbs"
 )
@@ -13,7 +14,7 @@ import (
 var lifeChecks = []Check{
 	{ID: "many-qps", Title: "many QPs at a time", do: checkManyQPs},
 	{ID: "destroy", Title: "QPs destroyed with work under way", do: checkDestroy},
-	{ID: "churn", Title: "QPs and CQs created and destroyed under load", do: checkChurn},
+	{ID: "churn", Load: true, Title: "QPs and CQs created and destroyed under load", do: checkChurn},
 }
 
 func checkManyQPs(t *trial) {
@@ -80,18 +81,20 @@ func checkDestroy(t *trial) {
 
 func checkChurn(t *trial) {
 	s := Stream{Count: t.reads(2000), Min: 1, Span: 500, Elements: 1, Depth: 64, Reads: true}
+	w := t.load(manyQPs)
+	var made atomic.Int64
+	s.more = func() bool { return w.more(int(made.Load())) }
 	l := t.link(s.config())
-	made := 0
 	l.stream(s, func(ctx context.Context) error {
 		for ctx.Err() == nil {
 			if err := l.makeAndClose(); err != nil {
 				return err
 			}
-			made++
+			made.Add(2)
 		}
 		return nil
 	})
-	t.note("%d QPs", made)
+	t.noteLoad(w, int(made.Load()), "QPs")
 }
 
 // makeAndClose creates a QP next to the link's QP, on its CQs and on a CQ of its own, and closes it.

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"sync/atomic"
 	"time"
 
 	"purerdma/verbs"
@@ -15,11 +16,11 @@ import (
 // queueChecks use full queues.
 var queueChecks = []Check{
 	{ID: "stream", Title: "full queues, refilled while another goroutine polls", do: checkStream},
-	{ID: "storm", Title: "full queues while goroutines are preempted, and the collector runs", do: checkStorm},
+	{ID: "storm", Load: true, Title: "full queues while goroutines are preempted, and the collector runs", do: checkStorm},
 	{ID: "short-data", Title: "short receives and READs, which may be in completions", do: checkShortData},
 	{ID: "wrap", Title: "counters of queues past 2^16", do: checkWrap},
 	{ID: "wrap-recorded", Title: "counters in completions past 2^16, recorded", needs: needsConnectX, do: checkRecordedWrap},
-	{ID: "cq-resize", Title: "CQ resized under load", needs: needsResize, do: checkResize},
+	{ID: "cq-resize", Load: true, Title: "CQ resized under load", needs: needsResize, do: checkResize},
 	{ID: "unsignaled", Title: "requests without completions", do: checkUnsignaled},
 	{ID: "srq", Title: "shared receives of several QPs", do: checkSRQ},
 	{ID: "srq-limit", Title: "limit event of a shared receive queue", do: checkSRQLimit},
@@ -33,12 +34,22 @@ func checkStream(t *trial) {
 // checkStorm moves data with more threads than processors, which signals and the collector interrupt all the time.
 func checkStorm(t *trial) {
 	s := Stream{Count: t.reads(3000), Min: 0, Span: 300, Elements: 2, Depth: 64, Reads: true}
+	w := t.load(manyRequests)
+	messages := s.Count
+	s.more = func() bool {
+		if !w.more(2 * messages) { // each has a READ
+			return false
+		}
+		messages += s.Count
+		return true
+	}
 	defer moreThreads()()
 	collections := 0
 	t.link(s.config()).stream(s, func(ctx context.Context) error {
 		collections = collect(ctx)
 		return nil
 	})
+	t.noteLoad(w, 2*messages, "requests")
 	t.note("%d collections", collections)
 }
 
@@ -109,15 +120,17 @@ func needsResize(t *trial) string {
 
 func checkResize(t *trial) {
 	s := Stream{Count: 3000, Min: 1, Span: 100, Elements: 1, Depth: 64, Reads: true}
+	w := t.load(manyResizes)
+	var resized atomic.Int64
+	s.more = func() bool { return w.more(int(resized.Load())) }
 	l := t.link(s.config())
-	resized := 0
 	l.stream(s, func(ctx context.Context) error {
 		for i := 0; ctx.Err() == nil; i++ {
 			entries := []int{128, 1024, 256, 4000, 64}[i%5]
 			for _, cq := range []*verbs.CQ{l.sendCQ, l.recvCQ} {
 				// A device may refuse to shrink a CQ that has completions.
 				if err := cq.Resize(entries); err == nil {
-					resized++
+					resized.Add(1)
 				} else if entries > 64 {
 					return fmt.Errorf("resize to %d entries: %w", entries, err)
 				}
@@ -129,10 +142,10 @@ func checkResize(t *trial) {
 		}
 		return nil
 	})
-	if resized == 0 {
+	if resized.Load() == 0 {
 		t.fail("no CQ was resized during the stream")
 	}
-	t.note("%d resizes", resized)
+	t.noteLoad(w, int(resized.Load()), "resizes")
 }
 
 func checkUnsignaled(t *trial) {

@@ -10,6 +10,7 @@ import (
 	"net/rpc"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"purerdma/cm"
 	"purerdma/oob"
@@ -37,8 +38,9 @@ type farEnd struct {
 	end
 	listener *cm.Listener
 	accepted chan error
-	sunk     chan error // result of a running Sink
-	adder    adder      // of StartAdding
+	sunk     chan error   // result of a running Sink
+	messages atomic.Int64 // of the stream that Sink receives
+	adder    adder        // of StartAdding
 }
 
 func newService(ctx context.Context, target *Target) *service {

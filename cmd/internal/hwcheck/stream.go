@@ -24,6 +24,9 @@ type Stream struct {
 	// Writes makes the near end write data into the far memory before each message. The far end compares it when the
 	// receive completes.
 	Writes bool
+
+	// more, if not nil, is called before the end of the stream. The stream continues with Count messages if it returns true.
+	more func() bool
 }
 
 const (
@@ -70,7 +73,21 @@ func (x *Ends) Sink(a SinkArgs, _ *struct{}) error {
 		}
 	}
 	e.sunk = make(chan error, 1)
-	go func() { e.sunk <- e.sink(x.s.ctx, &a.Stream) }()
+	e.messages.Store(int64(a.Stream.Count))
+	go func() { e.sunk <- e.sink(x.s.ctx, &a.Stream, &e.messages) }()
+	return nil
+}
+
+// ExtendArgs are the arguments of Extend.
+type ExtendArgs struct{ End, Count int }
+
+// Extend continues a stream by a number of messages. It must be called before the near end posts the last message.
+func (x *Ends) Extend(a ExtendArgs, _ *struct{}) error {
+	e, err := x.s.find(a.End)
+	if err != nil {
+		return err
+	}
+	e.messages.Add(int64(a.Count))
 	return nil
 }
 
@@ -83,23 +100,23 @@ func (x *Ends) Sunk(n int, _ *struct{}) error {
 	return <-e.sunk
 }
 
-// sink receives a stream. One goroutine polls and compares while another posts receives.
-func (e *end) sink(ctx context.Context, s *Stream) error {
+// sink receives a stream of a number of messages. One goroutine polls and compares while another posts receives.
+func (e *end) sink(ctx context.Context, s *Stream, messages *atomic.Int64) error {
 	refill := make(chan int, s.Depth)
 	refilled := make(chan error, 1)
 	go func() { refilled <- e.refill(ctx, s, refill) }()
-	err := e.compare(ctx, s, refill)
+	err := e.compare(ctx, s, messages, refill)
 	close(refill)
 	return errors.Join(err, <-refilled)
 }
 
 // compare polls the receives of a stream and compares them.
-func (e *end) compare(ctx context.Context, s *Stream, refill chan<- int) error {
+func (e *end) compare(ctx context.Context, s *Stream, messages *atomic.Int64, refill chan<- int) error {
 	var wcs [16]verbs.WC
-	for got := 0; got < s.Count; {
-		n, err := waitSome(ctx, e.recvCQ, wcs[:min(len(wcs), s.Count-got)])
+	for got := 0; got < int(messages.Load()); {
+		n, err := waitSome(ctx, e.recvCQ, wcs[:min(len(wcs), int(messages.Load())-got)])
 		if err != nil {
-			return fmt.Errorf("message %d of %d: %w", got, s.Count, err)
+			return fmt.Errorf("message %d of %d: %w", got, messages.Load(), err)
 		}
 		for i := range wcs[:n] {
 			if err := e.compareMessage(s, got, &wcs[i]); err != nil {
@@ -164,6 +181,7 @@ func (e *end) refill(ctx context.Context, s *Stream, slots <-chan int) error {
 type source struct {
 	l *link
 	*Stream
+	total  atomic.Int64 // messages
 	credit atomic.Int64 // messages that the far end can receive
 	posted atomic.Int64 // requests
 	polled atomic.Int64 // requests whose completions were polled
@@ -191,6 +209,7 @@ func (l *link) stream(s Stream, during func(ctx context.Context) error) {
 	}
 	l.t.call("Sink", SinkArgs{l.far, s}, &struct{}{})
 	src.credit.Store(int64(s.Depth))
+	src.total.Store(int64(s.Count))
 	ctx, cancel := context.WithCancelCause(l.t.ctx) // the first error ends both ends
 	defer cancel(nil)
 	far := make(chan error, 1)
@@ -246,12 +265,15 @@ func (s *source) post(ctx context.Context) error {
 	if s.Reads || s.Writes {
 		requests = 2
 	}
-	for n := 0; n < s.Count; {
+	for n := 0; n < int(s.total.Load()); {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
+		if err := s.extend(n); err != nil {
+			return err
+		}
 		room := int64(s.l.cfg.Cap.SendWR) - (s.posted.Load() - s.polled.Load())
-		most := min(int64(1+n%7), s.credit.Load(), room/requests, int64(s.Count-n))
+		most := min(int64(1+n%7), s.credit.Load(), room/requests, s.total.Load()-int64(n))
 		if most <= 0 {
 			select {
 			case <-s.changed:
@@ -274,6 +296,23 @@ func (s *source) post(ctx context.Context) error {
 			list = list[k:]
 		}
 	}
+	return nil
+}
+
+// extend continues the stream at both ends if it has posted n messages, only a few are left, and more returns true.
+func (s *source) extend(n int) error {
+	const few = 16
+	if s.more == nil || int(s.total.Load())-n > few {
+		return nil
+	}
+	if !s.more() {
+		s.more = nil
+		return nil
+	}
+	if err := s.l.t.peer.client.Call("Ends.Extend", ExtendArgs{s.l.far, s.Count}, &struct{}{}); err != nil {
+		return fmt.Errorf("continue the stream: %w", err)
+	}
+	s.total.Add(int64(s.Count))
 	return nil
 }
 
@@ -306,14 +345,14 @@ func halves(off, size int) []piece { return []piece{{off, size / 2}, {off + size
 
 // poll polls the completions of the requests, compares the data of READs, and erases it.
 func (s *source) poll(ctx context.Context) error {
-	left := s.Count
+	completions := 1 // of each message
 	if s.Reads {
-		left *= 2
+		completions = 2
 	}
 	next := [2]uint64{}
 	var wcs [16]verbs.WC
-	for left > 0 {
-		n, err := waitSome(ctx, s.l.sendCQ, wcs[:min(len(wcs), left)])
+	for got := 0; got < completions*int(s.total.Load()); {
+		n, err := waitSome(ctx, s.l.sendCQ, wcs[:min(len(wcs), completions*int(s.total.Load())-got)])
 		if err != nil {
 			return fmt.Errorf("request %d: %d posted, %d completed: %w", next[0], s.posted.Load(), s.polled.Load(), err)
 		}
@@ -339,7 +378,7 @@ func (s *source) poll(ctx context.Context) error {
 		}
 		s.polled.Add(done)
 		s.signal()
-		left -= n
+		got += n
 	}
 	return nil
 }

@@ -32,6 +32,9 @@ type Target struct {
 	Destructive bool
 	// Soak is the time that the check soak takes. 0 skips it.
 	Soak time.Duration
+	// Effort is the time in which a check with Load repeats its operations, until their number suffices for a card. Without it the
+	// check repeats them less often, as a model or a driver in software needs.
+	Effort time.Duration
 	// Files is the directory for the files of a check. "" means that it leaves none.
 	Files string
 	// Record records the operations of a ConnectX in Files. The library then takes slower paths, so a check that
