@@ -20,6 +20,7 @@ type requester struct {
 	blocked              bool          // whether sends wait for the timer.
 	timer                timer         // timer of retries and flushes.
 	flushed              time.Duration // current interval of the polls for requests to flush.
+	failed               failedStreams // of a DCI
 	later                timer         // continues with requests in excess of maxAtOnce.
 	rnrLeft, retriesLeft uint64
 	// copied is the register's copy of the request at copiedIndex, if that copy is used.
@@ -32,6 +33,7 @@ type flight struct {
 	index     uint16 // index of its first WQEBB.
 	wqebbs    uint16
 	opcode    uint8
+	stream    uint16 // of a DCI
 	signaled  bool
 	response  bool // whether it has response data.
 	psn       uint32
@@ -57,6 +59,7 @@ const (
 func (r *requester) reset() {
 	r.next, r.rung, r.ahead, r.sendPSN, r.running, r.blocked = 0, rung{}, 0, 0, false, false
 	r.flights = r.spare[:0]
+	r.failed = nil
 	r.timer.stop()
 	r.later.stop()
 }
@@ -152,6 +155,7 @@ func (q *qp) take(wqebbs uint16) bool {
 	f := flight{
 		index: q.next, wqebbs: uint16(max(1, (len(w)+prm.WQEBB-1)/prm.WQEBB)),
 		opcode:   uint8(prm.Ctrl.Opcode.Get(w)),
+		stream:   uint16(prm.Ctrl.Stream.Get(w)),
 		signaled: prm.Ctrl.Completion.Get(w) >= prm.CompletionAlways,
 	}
 	f.solicited = prm.Ctrl.Completion.Get(w) == prm.CompletionEvent
@@ -223,6 +227,10 @@ func (q *qp) transmit(i int) {
 	q.d.steps = 0
 	r := &q.d.request
 	q.trace(f, w)
+	if q.failed[f.stream] {
+		f.fail(prm.SyndromeFlush)
+		return
+	}
 	if text := q.check(f, w); text != "" {
 		q.d.violation(q.name(), "WQE %#x: %s", f.index, text)
 		f.fail(prm.SyndromeLocalQPOp)

@@ -12,7 +12,9 @@ func (q *qp) retire() {
 		switch {
 		case f.syndrome != prm.SyndromeNone:
 			q.completeSend(&f, f.syndrome)
-			q.toErr()
+			if !q.failStream(f.stream) {
+				q.toErr()
+			}
 		case f.signaled:
 			q.completeSend(&f, prm.SyndromeNone)
 		}

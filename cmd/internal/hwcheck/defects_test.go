@@ -34,6 +34,7 @@ func TestDefects(t *testing.T) {
 		"swapped counters": {connectx.Defects{SwappedCounters: true}, []string{"stream", "short-data", "send-sizes", "storm", "wide-completions", "compressed"}},
 		"late completion":  {connectx.Defects{LateCompletions: 50}, []string{"events", "moderation", "events-channel"}},
 		"kept counters":    {connectx.Defects{KeptCounters: true}, []string{"reset"}},
+		"failed streams":   {connectx.Defects{CommonStreams: true}, []string{"dc-streams"}},
 		"short scatter":    {connectx.Defects{ShortScatter: true}, []string{"send-sizes", "scatter", "stream", "completion-data", "vectors", "data-in-completions", "xrc", "dc", "gids", "multicast"}},
 	} {
 		for _, id := range c.checks {

@@ -30,7 +30,8 @@ func model(t testing.TB) (*inprocess.Kernel, *Target) {
 // newKernel returns a kernel with one software ConnectX. It reports attributes of a kernel with a card.
 func newKernel(cfg inprocess.Config) *inprocess.Kernel {
 	k := inprocess.New(cfg, "mlx5_0")
-	k.Kernel.Device = func(attr *abi.UverbsExQueryDeviceResp, _ *abi.Mlx5QueryDeviceResp, _ *abi.UverbsQueryPortResp) {
+	k.Kernel.Device = func(attr *abi.UverbsExQueryDeviceResp, own *abi.Mlx5QueryDeviceResp, _ *abi.UverbsQueryPortResp) {
+		own.DCIStreamsCaps = abi.Mlx5DCIStreamsCaps{MaxLogNumConcurent: 4, MaxLogNumErrored: 4}
 		attr.HCACoreClock = 1000 // kHz, of the model
 		attr.CQModerationCaps = abi.UverbsCQModerationCaps{MaxCQModerationCount: 0xffff, MaxCQModerationPeriod: 4095}
 	}

@@ -5,6 +5,7 @@ package hwcheck
 import (
 	"errors"
 	"fmt"
+	"syscall"
 
 	"purerdma/oob"
 	"purerdma/verbs"
@@ -15,6 +16,7 @@ import (
 var transportChecks = []Check{
 	{ID: "xrc", recorded: true, Local: true, Title: "messages to two shared receive queues over one connection, on this host", needs: needsXRC, do: checkXRC},
 	{ID: "dc", Local: true, Title: "messages, WRITEs and READs of dynamic connections, on this host", needs: needsConnectX, do: checkDC},
+	{ID: "dc-streams", Local: true, Title: "streams of an initiator of dynamic connections, of which one fails, on this host", needs: needsConnectX, do: checkDCStreams},
 }
 
 func needsXRC(t *trial) string {
@@ -129,8 +131,20 @@ func (t *trial) completed(cq *verbs.CQ, what string) verbs.WC {
 	return wcs[0]
 }
 
-func checkDC(t *trial) {
-	t.record()
+// dynamic is an initiator of dynamic connections with a target, on this host.
+type dynamic struct {
+	near, far *end
+	srq       *verbs.SRQ
+	target    *mlx5dv.DCT
+	from      *mlx5dv.DCI
+	ah        *verbs.AH
+}
+
+// dcKey is the key of targets.
+const dcKey = 0x0123456789abcdef
+
+// dynamic creates an initiator and a target. The logarithms are of the initiator's streams, and of the streams that may fail.
+func (t *trial) dynamic(logStreams, logFailed uint8) *dynamic {
 	near, far := t.local(), t.local()
 	mtu, err := near.portMTU()
 	t.must("query the port", err)
@@ -139,8 +153,7 @@ func checkDC(t *trial) {
 	srq, err := far.pd.CreateSRQ(verbs.SRQConfig{})
 	t.must("create a shared receive queue", err)
 	t.later(srq.Close)
-	const key = 0x0123456789abcdef
-	target, err := d.CreateDCT(mlx5dv.DCTConfig{PD: far.pd, CQ: far.recvCQ, SRQ: srq, Key: key})
+	target, err := d.CreateDCT(mlx5dv.DCTConfig{PD: far.pd, CQ: far.recvCQ, SRQ: srq, Key: dcKey})
 	if errors.Is(err, errors.ErrUnsupported) {
 		t.skip("the device has no dynamic connections: %v", err)
 	}
@@ -148,7 +161,12 @@ func checkDC(t *trial) {
 	t.later(target.Close)
 	d, err = mlx5dv.From(near.dev)
 	t.must("use the device", err)
-	from, err := d.CreateDCI(mlx5dv.DCIConfig{PD: near.pd, CQ: near.sendCQ, Cap: verbs.QPCap{SendWR: 16, SendSGE: 2, Inline: 64}})
+	from, err := d.CreateDCI(mlx5dv.DCIConfig{
+		PD: near.pd, CQ: near.sendCQ, Cap: verbs.QPCap{SendWR: 16, SendSGE: 2, Inline: 64}, LogStreams: logStreams, LogErroredStreams: logFailed,
+	})
+	if logStreams > 0 && errors.Is(err, syscall.EINVAL) {
+		t.skip("the device has no streams: %v", err)
+	}
 	t.must("create an initiator", err)
 	t.later(from.Close)
 	t.move(target, verbs.QPAttr{State: verbs.QPInit, Port: t.target.Port, Access: far.path.Access}, initMask|verbs.QPAttrAccess)
@@ -159,13 +177,28 @@ func checkDC(t *trial) {
 	ah, err := near.pd.CreateAH(near.path.AH(oob.Address{LID: far.own.LID, GID: far.own.GID}))
 	t.must("create an address", err)
 	t.later(ah.Close)
-	post := func(wr verbs.SendWR) error {
-		wr.AH, wr.RemoteQPN = ah, target.Num()
-		_, err := from.Post([]mlx5dv.DCWR{{SendWR: signaled(wr), Key: key}})
-		return err
-	}
+	return &dynamic{near, far, srq, target, from, ah}
+}
+
+// post posts a request of a stream.
+func (d *dynamic) post(wr verbs.SendWR, stream int) error {
+	wr.AH, wr.RemoteQPN = d.ah, d.target.Num()
+	_, err := d.from.Post([]mlx5dv.DCWR{{SendWR: signaled(wr), Key: dcKey, Stream: uint16(stream)}})
+	return err
+}
+
+// remote returns a request that transfers a piece of the near memory to or from an offset of the far memory.
+func (d *dynamic) remote(op verbs.SendOpcode, p piece, to int) verbs.SendWR {
+	return verbs.SendWR{Opcode: op, SGList: d.near.elements([]piece{p}), RemoteAddr: d.far.mr.Addr() + uint64(to), RKey: d.far.mr.RKey()}
+}
+
+func checkDC(t *trial) {
+	t.record()
+	d := t.dynamic(0, 0)
+	near, far := d.near, d.far
+	post := func(wr verbs.SendWR) error { return d.post(wr, 0) }
 	for k, size := range []int{0, 1, 32, 33, 64, 65, 4000} {
-		t.deliver(near, far, far.recvCQ, srq, k, size, func() error {
+		t.deliver(near, far, far.recvCQ, d.srq, k, size, func() error {
 			return post(verbs.SendWR{Opcode: verbs.OpSend, SGList: near.elements([]piece{{0, size}})})
 		})
 		if size == 0 {
@@ -173,17 +206,50 @@ func checkDC(t *trial) {
 		}
 		// A READ into other memory returns the data of a WRITE.
 		const to = 8192
-		remote := verbs.SendWR{Opcode: verbs.OpWrite, SGList: near.elements([]piece{{0, size}}), RemoteAddr: far.mr.Addr(), RKey: far.mr.RKey()}
 		fillPattern(near.mr.Bytes()[:size], k+100)
-		t.must("post", post(remote))
+		t.must("post", post(d.remote(verbs.OpWrite, piece{0, size}, 0)))
 		t.completed(near.sendCQ, "WRITE")
 		clear(near.mr.Bytes()[to:][:size])
-		remote.Opcode, remote.SGList = verbs.OpRead, near.elements([]piece{{to, size}})
-		t.must("post", post(remote))
+		t.must("post", post(d.remote(verbs.OpRead, piece{to, size}, 0)))
 		t.completed(near.sendCQ, "READ")
 		if got, want := near.mr.Bytes()[to:][:size], pattern(k+100, size); string(got) != string(want) {
 			t.fail("READ after WRITE of %d bytes: %s", size, difference(got, want))
 		}
 	}
 	t.noteFormats("DC", t.recording().completions)
+}
+
+// checkDCStreams writes by three streams in turn. In the second round the WRITE of one of them has an unknown key. The other streams
+// must go on.
+func checkDCStreams(t *trial) {
+	const streams, broken, size, back = 3, 2, 64, 4096
+	d := t.dynamic(2, 2)
+	near := d.near.mr.Bytes()
+	for round := range 3 {
+		for stream := 1; stream <= streams; stream++ {
+			at := stream * size
+			fillPattern(near[at:][:size], 10*round+stream)
+			write := d.remote(verbs.OpWrite, piece{at, size}, at)
+			if round == 1 && stream == broken {
+				write.RKey ^= 0xffff00
+			}
+			what := fmt.Sprintf("WRITE of stream %d in round %d", stream, round)
+			t.must("post", d.post(write, stream))
+			wcs, err := wait(t.ctx, d.near.sendCQ, 1)
+			t.must("wait for "+what, err)
+			if round > 0 && stream == broken {
+				t.note("%s: %v, vendor error %#x", what, wcs[0].Status, wcs[0].VendorErr)
+				if wcs[0].Err() == nil || round == 1 && wcs[0].Status != verbs.WCRemAccessErr {
+					t.fail("%s: %v, want an error, and at first %v", what, wcs[0].Status, verbs.WCRemAccessErr)
+				}
+				continue
+			}
+			t.must(what, wcs[0].Err())
+			t.must("post", d.post(d.remote(verbs.OpRead, piece{back + at, size}, at), stream))
+			t.completed(d.near.sendCQ, "READ after the "+what)
+			if got, want := near[back+at:][:size], near[at:][:size]; string(got) != string(want) {
+				t.fail("READ after the %s: %s", what, difference(got, want))
+			}
+		}
+	}
 }

@@ -97,6 +97,10 @@ func (d *device) qpObjects(c []byte, q *mlx5test.QP, page uint32) {
 	if q.XRCD() == 0 { // an XRC initiator has no XRC domain
 		prm.QPC.XRCD.Set(c, uint64(d.xrcd))
 	}
+	if q.Create.Flags&abi.MLX5_QP_FLAG_DCI_STREAM != 0 {
+		prm.QPC.LogDCIStreams.Set(c, uint64(q.Create.DCIStreams.LogNumConcurent))
+		prm.QPC.LogDCIErrored.Set(c, uint64(q.Create.DCIStreams.LogNumErrored))
+	}
 	if len(q.SQ) > 0 {
 		prm.QPC.UARPage.Set(c, uint64(page))
 		prm.QPC.SendCQN.Set(c, uint64(q.SendCQ.Num))
