@@ -23,6 +23,8 @@ type Defects struct {
 	ShortScatter bool
 	// KeptCounters continues the counters of receives in completions after a reset of the QP, in place of beginning with 0.
 	KeptCounters bool
+	// UnknownOpcodes executes requests with unknown opcodes as NOPs.
+	UnknownOpcodes bool
 	// CommonStreams fails a DCI when one of its streams fails.
 	CommonStreams bool
 	// TornAtomics executes an atomic in two steps, so that a processor can change the memory between them.

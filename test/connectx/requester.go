@@ -237,6 +237,10 @@ func (q *qp) transmit(i int) {
 		return
 	}
 	if text := r.parse(q.service, w); text != "" {
+		if _, known := operations[r.opcode]; !known && q.d.defects.UnknownOpcodes {
+			f.done = true
+			return
+		}
 		q.d.violation(q.name(), "WQE %#x: %s", f.index, text)
 		f.fail(prm.SyndromeLocalQPOp)
 		return

@@ -35,6 +35,7 @@ func TestDefects(t *testing.T) {
 		"late completion":  {connectx.Defects{LateCompletions: 50}, []string{"events", "moderation", "events-channel"}},
 		"kept counters":    {connectx.Defects{KeptCounters: true}, []string{"reset"}},
 		"failed streams":   {connectx.Defects{CommonStreams: true}, []string{"dc-streams"}},
+		"unknown opcodes":  {connectx.Defects{UnknownOpcodes: true}, []string{"bad-opcode"}},
 		"short scatter":    {connectx.Defects{ShortScatter: true}, []string{"send-sizes", "scatter", "stream", "completion-data", "vectors", "data-in-completions", "xrc", "dc", "gids", "multicast"}},
 	} {
 		for _, id := range c.checks {
@@ -191,7 +192,7 @@ func TestRecordingFiles(t *testing.T) {
 			continue
 		}
 		recorded++
-		_, target := model(t)
+		target := modelFor(t, check.ID)
 		target.Files = t.TempDir()
 		if r := check.Run(t.Context(), target); r.Status != hwreport.Pass {
 			t.Fatalf("Run(%s) = %s: %s, want %s", check.ID, r.Status, r.Reason, hwreport.Pass)

@@ -3,6 +3,7 @@
 package hwcheck
 
 import (
+	"fmt"
 	"time"
 
 	"purerdma/abi"
@@ -13,6 +14,7 @@ import (
 var errorChecks = []Check{
 	{ID: "remote-errors", recorded: true, Title: "wrong keys and bounds of remote memory", do: checkRemoteErrors},
 	{ID: "local-errors", recorded: true, Title: "wrong keys and bounds of local memory", needs: needsReliableErrors, do: checkLocalErrors},
+	{ID: "bad-opcode", recorded: true, Title: "a request whose opcode no device has", needs: needsConnectX, do: checkBadOpcode},
 	{ID: "receive-errors", recorded: true, Title: "receives that are too short, or without memory", needs: needsReliableErrors, do: checkReceiveErrors},
 	{ID: "rnr", recorded: true, Title: "receives that come late, and never", needs: needsReliableErrors, do: checkRNR},
 	{ID: "retries", recorded: true, Title: "a peer that does not answer", needs: needsReliableErrors, do: checkRetries},
@@ -130,6 +132,39 @@ func checkLocalErrors(t *trial) {
 			l.fails(opName(op)+" of "+c.what, wr, statuses...)
 		}
 	}
+}
+
+// badOpcode is no opcode of a WQE of a ConnectX.
+const badOpcode = 0x3f
+
+// checkBadOpcode posts a WRITE whose opcode is replaced, and a WRITE behind it.
+func checkBadOpcode(t *trial) {
+	l := t.link(Config{})
+	q, ok := l.qp.Provider().(interface {
+		PostOpcode(wr *verbs.SendWR, opcode uint8) error
+	})
+	if !ok {
+		t.fail("the driver does not post a request with another opcode")
+	}
+	l.store(0, guards(8))
+	fillPattern(l.mr.Bytes()[:8], 1)
+	wr := signaled(l.write(piece{0, 8}, 0))
+	wr.ID = 77
+	t.must("post a request with another opcode", q.PostOpcode(&wr, badOpcode))
+	wr.ID++
+	l.post(wr)
+	wcs := l.sends(2)
+	if wcs[0].ID != 77 || wcs[1].ID != 78 {
+		t.fail("completions %+v, want IDs 77 and 78", wcs)
+	}
+	l.wantStatus(fmt.Sprintf("request with the opcode %#x", badOpcode), wcs[0], verbs.WCLocQPOpErr)
+	l.wantStatus("request behind it", wcs[1], verbs.WCWRFlushErr)
+	attr, err := l.qp.Query()
+	t.must("query the QP", err)
+	if attr.State != verbs.QPErr {
+		t.fail("the QP is in state %v, want %v", attr.State, verbs.QPErr)
+	}
+	l.same("far memory", l.load(0, 8), guards(8))
 }
 
 func checkReceiveErrors(t *trial) {
