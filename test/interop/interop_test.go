@@ -271,15 +271,7 @@ func TestPeerEnds(t *testing.T) {
 		for _, other := range []pairing.Program{ours, theirs} {
 			for _, q := range []string{"-V", "-q"} {
 				t.Run(fmt.Sprintf("server %s %v %s", other.Name, sig, q), func(t *testing.T) {
-					port := pairing.NewPort()
-					server, err := pairing.StartServer(t.Context(), other, path.Server, port)
-					if err != nil {
-						t.Fatalf("pairing.StartServer: %v", err)
-					}
-					client, err := pairing.StartClient(t.Context(), ours, path.Server, port, "-I", path.Client, q)
-					if err != nil {
-						t.Fatalf("pairing.StartClient: %v", err)
-					}
+					server, client := startPair(t, path, other, nil, ours, []string{q})
 					server.Signal(sig)
 					out, err := client.Wait(30 * time.Second)
 					// Without a count, the client runs until the server ends.
@@ -291,15 +283,7 @@ func TestPeerEnds(t *testing.T) {
 					}
 				})
 				t.Run(fmt.Sprintf("client %s %v %s", other.Name, sig, q), func(t *testing.T) {
-					port := pairing.NewPort()
-					server, err := pairing.StartServer(t.Context(), ours, path.Server, port, q)
-					if err != nil {
-						t.Fatalf("pairing.StartServer: %v", err)
-					}
-					client, err := pairing.StartClient(t.Context(), other, path.Server, port, "-I", path.Client)
-					if err != nil {
-						t.Fatalf("pairing.StartClient: %v", err)
-					}
+					server, client := startPair(t, path, ours, []string{q}, other, nil)
 					client.Signal(sig)
 					out, err := server.Wait(30 * time.Second)
 					if err != nil || !peerEnded(t, "server", out) {
@@ -312,6 +296,27 @@ func TestPeerEnds(t *testing.T) {
 			}
 		}
 	}
+}
+
+// startPair starts a server and a client, and returns after the client's first pings. It repeats the start if siw has left
+// the first message unread.
+func startPair(t *testing.T, path pairing.Path, server pairing.Program, serverFlags []string, client pairing.Program, clientFlags []string) (s, c *pairing.Process) {
+	t.Helper()
+	err := untilRead(t, func(ctx context.Context) (err error) {
+		own, cancel := context.WithCancel(t.Context()) // outlives ctx
+		t.Cleanup(cancel)
+		defer context.AfterFunc(ctx, cancel)()
+		port := pairing.NewPort()
+		if s, err = pairing.StartServer(own, server, path.Server, port, serverFlags...); err != nil {
+			return err
+		}
+		c, err = pairing.StartClient(own, client, path.Server, port, append([]string{"-I", path.Client}, clientFlags...)...)
+		return err
+	})
+	if err != nil {
+		t.Fatalf("start a server and a client: %v", err)
+	}
+	return s, c
 }
 
 // peerEnded checks the end of a Go program after the end of its peer's process. The kernel
