@@ -34,18 +34,12 @@ func serve(ctx context.Context, u *tool.UI, local cm.Addr) error {
 // descriptors or memory.
 func serveOn(ctx context.Context, u *tool.UI, ln net.Listener) error {
 	defer context.AfterFunc(ctx, func() { ln.Close() })()
-	var wait tool.Backoff
 	for {
 		u.Printf("waiting for connection...")
-		conn, err := ln.Accept()
-		if wait.Wait(ctx, err) {
-			u.Fail(err)
-			continue
-		}
+		conn, err := tool.AcceptConn(ctx, ln, u.Fail)
 		if err != nil {
 			return err
 		}
-		wait.Reset()
 		u.Printf("client: %s\n", conn.RemoteAddr().(cm.Addr).Addr())
 		stop := context.AfterFunc(ctx, func() { conn.Close() })
 		s := &session{ui: u, conn: conn}

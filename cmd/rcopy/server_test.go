@@ -13,20 +13,8 @@ import (
 	"testing/synctest"
 
 	"purerdma/cmd/internal/tool"
+	"purerdma/cmd/internal/tool/tooltest"
 )
-
-// failingListener is a listener whose Accept returns errors in turn.
-type failingListener struct {
-	net.Listener
-	errs []error
-}
-
-// Accept implements net.Listener.
-func (ln *failingListener) Accept() (net.Conn, error) {
-	err := ln.errs[0]
-	ln.errs = ln.errs[1:]
-	return nil, &net.OpError{Op: "accept", Err: err}
-}
 
 // TestServeOutOfDescriptors checks that the server prints the errors of a process without descriptors
 // or memory and continues, and that other errors end it.
@@ -37,11 +25,11 @@ func TestServeOutOfDescriptors(t *testing.T) {
 		{syscall.EPERM},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			ln := &failingListener{errs: slices.Clone(errs)}
+			ln := &tooltest.FailingListener{Errs: slices.Clone(errs)}
 			var stderr strings.Builder
 			err := serveOn(t.Context(), tool.NewUI("rcopy", io.Discard, &stderr), ln)
-			if want := errs[len(errs)-1]; !errors.Is(err, want) || len(ln.errs) > 0 {
-				t.Errorf("serveOn() = %v with %d errors left of %v, want %v", err, len(ln.errs), errs, want)
+			if want := errs[len(errs)-1]; !errors.Is(err, want) || len(ln.Errs) > 0 {
+				t.Errorf("serveOn() = %v with %d errors left of %v, want %v", err, len(ln.Errs), errs, want)
 			}
 			if got := strings.Count(stderr.String(), "too many open files"); got != len(errs)-1 {
 				t.Errorf("serveOn() printed %q, want %d errors", stderr.String(), len(errs)-1)

@@ -78,12 +78,13 @@ var rules = map[string]rule{
 	"uverbs/uverbstest":      {ours: []string{"abi", "internal/fakeuverbs", "internal/mem", "internal/ring", "uverbs"}},
 
 	// The micro-VM is a separate program. It shares nothing with the library.
-	"cmd/rdmadoctor":       {ours: []string{"cmd/internal/tool", "cmd/internal/version", "rdmanl", "ucma", "uverbs", "verbs"}, xsys: true},
-	"cmd/rdmahw":           {ours: []string{"cmd/internal/hwcheck", "cmd/internal/hwjudge", "cmd/internal/tool", "cmd/internal/version", "internal/hwreport", "verbs"}},
-	"cmd/internal/hwcheck": {ours: []string{"abi", "cm", "cmd/internal/tool", "internal/hwreport", "internal/udmabuf", "msg", "oob", "stream", "ucma", "uverbs", "verbs", "verbs/mlx5dv"}, xsys: true},
-	"cmd/internal/hwjudge": {ours: []string{"abi", "internal/hwreport"}},
-	"internal/hwreport":    {},
-	"cmd/rdmavm":           {ours: []string{"cmd/internal/version", "test/microvm/..."}, xsys: true},
+	"cmd/rdmadoctor":             {ours: []string{"cmd/internal/tool", "cmd/internal/version", "rdmanl", "ucma", "uverbs", "verbs"}, xsys: true},
+	"cmd/rdmahw":                 {ours: []string{"cmd/internal/hwcheck", "cmd/internal/hwjudge", "cmd/internal/tool", "cmd/internal/version", "internal/hwreport", "verbs"}},
+	"cmd/internal/hwcheck":       {ours: []string{"abi", "cm", "cmd/internal/tool", "internal/hwreport", "internal/udmabuf", "msg", "oob", "stream", "ucma", "uverbs", "verbs", "verbs/mlx5dv"}, xsys: true},
+	"cmd/internal/hwjudge":       {ours: []string{"abi", "internal/hwreport"}},
+	"internal/hwreport":          {},
+	"cmd/internal/tool/tooltest": {},
+	"cmd/rdmavm":                 {ours: []string{"cmd/internal/version", "test/microvm/..."}, xsys: true},
 	// A device model for the project's tests and for users' tests.
 	"test/pci":                       {unsafe: []string{"word.go"}},
 	"test/vfiouser":                  {ours: []string{"test/pci"}, xsys: true},
@@ -111,7 +112,7 @@ var trees = map[string]rule{
 
 // inTests lists the additional imports of tests.
 var inTests = rule{
-	ours:   []string{"abi", "internal/...", "ucma", "uverbs/...", "provider/...", "verbs", "verbs/mlx5dv", "cm", "cm/cmtest", "cmd/internal/streamtest/transfertest", "inflight", "msg", "oob", "pool", "rdmanl", "rsocket", "stream", "test/..."},
+	ours:   []string{"abi", "internal/...", "ucma", "uverbs/...", "provider/...", "verbs", "verbs/mlx5dv", "cm", "cm/cmtest", "cmd/internal/streamtest/transfertest", "cmd/internal/tool/tooltest", "inflight", "msg", "oob", "pool", "rdmanl", "rsocket", "stream", "test/..."},
 	xsys:   true,
 	others: []string{"github.com/google/go-cmp/cmp", "github.com/google/go-cmp/cmp/cmpopts", "github.com/vishvananda/netlink", "github.com/vishvananda/netlink/nl"},
 	unsafe: []string{"*"},

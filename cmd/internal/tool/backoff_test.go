@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"purerdma/cm"
+	"purerdma/cmd/internal/tool/tooltest"
 )
 
 // TestBackoff checks that the pauses grow while descriptors are exhausted, and that other
@@ -57,22 +58,6 @@ func TestBackoff(t *testing.T) {
 	})
 }
 
-// failingListener is a listener whose Accept first returns errors in turn.
-type failingListener struct {
-	net.Listener
-	errs []error
-}
-
-// Accept implements net.Listener.
-func (ln *failingListener) Accept() (net.Conn, error) {
-	if len(ln.errs) == 0 {
-		return ln.Listener.Accept()
-	}
-	err := ln.errs[0]
-	ln.errs = ln.errs[1:]
-	return nil, &net.OpError{Op: "accept", Err: err}
-}
-
 // TestAcceptConn checks that AcceptConn continues after errors of a process without descriptors or
 // memory, and reports them. Other errors end it.
 func TestAcceptConn(t *testing.T) {
@@ -86,10 +71,10 @@ func TestAcceptConn(t *testing.T) {
 		{[]error{syscall.EPERM}, syscall.EPERM, 0},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			ln, reported := &failingListener{errs: slices.Clone(tc.errs)}, 0
+			ln, reported := &tooltest.FailingListener{Errs: slices.Clone(tc.errs)}, 0
 			_, err := AcceptConn(t.Context(), ln, func(error) { reported++ })
-			if !errors.Is(err, tc.want) || len(ln.errs) > 0 || reported != tc.reported {
-				t.Errorf("AcceptConn() of %v = %v with %d left and %d reported, want %v, 0 and %d", tc.errs, err, len(ln.errs), reported, tc.want, tc.reported)
+			if !errors.Is(err, tc.want) || len(ln.Errs) > 0 || reported != tc.reported {
+				t.Errorf("AcceptConn() of %v = %v with %d left and %d reported, want %v, 0 and %d", tc.errs, err, len(ln.Errs), reported, tc.want, tc.reported)
 			}
 		})
 	}

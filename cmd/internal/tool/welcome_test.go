@@ -13,6 +13,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"purerdma/cmd/internal/tool/tooltest"
 )
 
 // readWord reads a peer's first message, which must be "hello".
@@ -78,7 +80,7 @@ func TestGatherOutOfDescriptors(t *testing.T) {
 		t.Fatalf("net.Listen: %v", err)
 	}
 	connectTo(t, ln.Addr().String(), []byte("hello"))
-	w := &Welcome[string]{Listener: &failingListener{ln, []error{syscall.EMFILE}}, Read: readWord}
+	w := &Welcome[string]{Listener: &tooltest.FailingListener{Listener: ln, Errs: []error{syscall.EMFILE}}, Read: readWord}
 	guests, err := w.Gather(t.Context(), 1)
 	if err != nil || len(guests) != 1 {
 		t.Fatalf("w.Gather = %d guests, %v, want 1", len(guests), err)
