@@ -69,8 +69,8 @@ func TestVMDatagrams(t *testing.T) {
 			if err != nil {
 				t.Fatalf("Device.AHAttrFromWC: %v", err)
 			}
-			if attr.GRH.DGID != l.gid || !attr.Global || attr.GRH.SGIDIndex != r.gidx || attr.Port != 1 {
-				t.Fatalf("AHAttrFromWC = %+v, want GID %v", attr, l.gid)
+			if attr.GRH.DGID != l.gid || !attr.Global || attr.GRH.SGIDIndex != r.gidx || attr.Port != 1 || attr.SL != 0 {
+				t.Fatalf("AHAttrFromWC = %+v, want GID %v and SL 0", attr, l.gid)
 			}
 			back, err := r.pd.CreateAH(attr)
 			if err != nil {

@@ -46,7 +46,11 @@ func TestReceiveOnEthernet(t *testing.T) {
 					t.Fatal("Complete: the CQ is full")
 				}
 			}
-			for i, got := range r.poll() {
+			wcs := r.poll()
+			if len(wcs) != 3 {
+				t.Fatalf("Poll() = %d completions, want 3", len(wcs))
+			}
+			for i, got := range wcs {
 				want := provider.WC{ID: uint64(i), Opcode: provider.WCRecv, QPNum: q.num, Flags: provider.WCGRH, SrcQP: 0x123, SL: tc.want}
 				if got != want {
 					t.Errorf("completion = %+v, want %+v", got, want)
