@@ -164,6 +164,7 @@ MINIMUM_TESTS := '^Test(Echo|WildcardListener.*|EventRejected|EventsOfAConnectio
 # rdma-core's, a minute of the soak, the fuzz tests. On siw the programs run on the oldest kernel only: the
 # fault of its listener, which programs come upon, ends the newest (docs/reference/driver-faults.md).
 REST_ROWS = -name 'this machine, long tests' -host -long -timeout 20m -estimate 12m ./... $(SUITES) \
+	-- -name 'this machine, random use with the race detector' -host -race -long -env CGO_ENABLED=1 -run '^TestRandomUse$$' -timeout 30m -estimate 8m ./verbs ./cm/cmtest \
 	-- $(call STREAM_ROW,$(OLDEST),siw,$(SUITES)) \
 	-- $(call VM,$(OLDEST),rxe) -name 'Linux $(OLDEST), rxe: the soak' -args '-soak 1m' -run '^TestSoak$$' -estimate 90s ./test/soak \
 	-- $(call VM,$(MINIMUM),rxe) -name 'Linux $(MINIMUM), rxe: core' -run $(MINIMUM_TESTS) -estimate 60s ./cm ./verbs \

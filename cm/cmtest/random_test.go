@@ -33,6 +33,7 @@ func TestRandomUse(t *testing.T) {
 	}
 	for name, machine := range map[string]func() uverbs.Kernel{
 		"rxe":  func() uverbs.Kernel { return uverbstest.New(names...) },
+		"siw":  func() uverbs.Kernel { return uverbstest.NewSIW(names...) },
 		"mlx5": func() uverbs.Kernel { return inprocess.New(inprocess.Config{}, names...) },
 	} {
 		t.Run(name, func(t *testing.T) {
