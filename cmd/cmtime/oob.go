@@ -69,7 +69,7 @@ func (o *oob) joined(ctx context.Context, server bool, u *tool.UI) error {
 		}
 	}()
 	for {
-		conn, err := o.ln.Accept()
+		conn, err := tool.AcceptConn(ctx, o.ln, u.Fail)
 		if err != nil {
 			return err
 		}

@@ -59,7 +59,7 @@ func (m *meeting) listen(ctx context.Context, inline int) (err error) {
 func (m *meeting) connection(ctx context.Context, inline int) (conn net.Conn, err error) {
 	if m.ln != nil {
 		m.showKeepAlive()
-		if conn, err = m.ln.Accept(); err != nil {
+		if conn, err = tool.AcceptConn(ctx, m.ln, m.ui.Fail); err != nil {
 			m.ui.Perror("raccept", err)
 			return nil, err
 		}
