@@ -119,6 +119,20 @@ func (k *Kernel) Last(c Command) *Call {
 	return k.last[c]
 }
 
+// Missing returns the kinds of commands that the oracle runs more often than the provider does, with the numbers of both.
+// Queries, of which the provider may need fewer, and the commands of package verbs are not among them.
+func (k *Kernel) Missing() map[Command][2]int {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	m := make(map[Command][2]int)
+	for c, calls := range k.answers {
+		if n := k.given[c]; n < len(calls) && !isQuery(c) && !ofVerbs(c) {
+			m[c] = [2]int{len(calls), n}
+		}
+	}
+	return m
+}
+
 // Pages returns the provider's mappings, by offset.
 func (k *Kernel) Pages() map[uint64][]byte {
 	k.mu.Lock()
@@ -198,6 +212,13 @@ func isQuery(c Command) bool {
 		return true
 	}
 	return false
+}
+
+// ofVerbs reports whether package verbs runs a command, rather than the provider. libibverbs runs these commands
+// within its calls to the provider.
+func ofVerbs(c Command) bool {
+	return c == Command{Object: abi.UVERBS_OBJECT_ASYNC_EVENT, Method: abi.UVERBS_METHOD_ASYNC_EVENT_ALLOC} ||
+		c == write(abi.IB_USER_VERBS_CMD_CREATE_COMP_CHANNEL)
 }
 
 // unknown answers commands that the oracle does not have, or has less often. It executes destructions and the creation

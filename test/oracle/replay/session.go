@@ -76,6 +76,9 @@ func (s *Session) run(records *vector.Session) {
 	if c, ok := s.Context.(io.Closer); ok {
 		s.Must(c.Close())
 	}
+	for c, n := range s.Kernel.Missing() {
+		s.Errorf("%s: %d commands %+v, want %d", s.file, n[1], c, n[0])
+	}
 }
 
 // Must ends the test if err is not nil.
