@@ -79,16 +79,18 @@ func (e *DisconnectedError) Unwrap() error {
 }
 
 // BrokenError reports that a connection is unusable because its QP is in the error state.
-// Either a work request has failed, or one was cancelled. The kernel's connection manager does
-// not detect this, so the connection continues to exist until one side disconnects.
+// A work request has failed, one was cancelled, or the device has written an invalid completion. The
+// kernel's connection manager does not detect this, so the connection continues to exist until one
+// side disconnects.
 type BrokenError struct {
 	// Op is the operation that failed first or was cancelled: "send", "receive", "read",
 	// "write", "atomic", "probe" or "keepalive". It is "work request" for a failure that the program
 	// passed to Conn.Explain. It is "" if there are only flushes, as on the side whose memory
-	// the peer was not allowed to access.
+	// the peer was not allowed to access, and if Err is a *verbs.InvalidCompletionError.
 	Op string
 	// Err is the failure, or the reason for the cancellation. A failure wraps a *verbs.WCError
-	// with the cause as its Status.
+	// with the cause as its Status. It is a *verbs.InvalidCompletionError if the library has moved
+	// the QP to the error state because of an invalid completion.
 	Err error
 	// Cancelled reports whether the operation was cancelled after it was posted. Moving the QP
 	// to the error state is the only way to take the operation's memory back from the device.
@@ -102,6 +104,8 @@ func (e *BrokenError) Error() string {
 	switch {
 	case e.Cancelled:
 		return "the connection was given up when a " + e.Op + " was cancelled: " + e.Err.Error()
+	case e.Op == "" && !isFlush(e.Err):
+		return "the connection broke: " + e.Err.Error()
 	case e.Op == "":
 		return "the connection's QP is in the error state, where the device or a user of the QP has moved it: " + e.Err.Error()
 	}
@@ -148,7 +152,7 @@ func (e *cancelledError) Unwrap() []error { return []error{e.cause, e.broken} }
 // Done returns a channel that is closed when the connection becomes unusable. This happens
 // when one side has disconnected, the device was removed, an operation was cancelled, or the
 // connection was closed. It also happens when the QP has failed, as soon as an event of the
-// device, an operation or Explain shows it. Err returns the reason.
+// device, an invalid completion, an operation or Explain shows it. Err returns the reason.
 func (c *Conn) Done() <-chan struct{} { return c.ep.over.Done() }
 
 // Err returns nil until Done is closed. Then it returns the reason: a *DisconnectedError,
@@ -229,6 +233,12 @@ func (e flushError) Unwrap() error {
 	return &verbs.WCError{Status: verbs.WCWRFlushErr, QPNum: e.qpNum}
 }
 
+// isFlush reports whether an error is a flush, which does not name its cause.
+func isFlush(err error) bool {
+	wc, ok := errors.AsType[*verbs.WCError](err)
+	return ok && wc.Status == verbs.WCWRFlushErr
+}
+
 // ended returns the error of a failed operation. If the operation was flushed, the error is the
 // first cause on the connection, because a flush does not name its cause.
 func (c *Conn) ended(op string, err error) error {
@@ -288,6 +298,23 @@ func (c *Conn) ended(op string, err error) error {
 	}
 	c.ep.broke("", err)
 	return id.opError(op, c.ep.unusable())
+}
+
+// qpFailed records the failure of the QP that an event of the device has reported, or its provider. In the
+// first case cause is nil.
+func (c *Conn) qpFailed(cause error) {
+	if cause == nil {
+		_ = c.ended(opConnection, flushError{c.qp.Num()})
+		return
+	}
+	select {
+	case <-c.ep.ended: // the first end remains
+		return
+	default:
+	}
+	if c.removed() == nil {
+		c.ep.broke("", cause)
+	}
 }
 
 // removed returns a *verbs.DeviceRemovedError if the kernel has removed the device. The kernel may destroy the objects

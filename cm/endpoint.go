@@ -210,13 +210,14 @@ func (ep *endpoint) giveUp(err *BrokenError) {
 	}
 }
 
-// broke records that the QP has failed, with the operation and the error that showed it. A
-// failure that names its cause replaces a flush, which may have been found earlier.
+// broke records that the QP has failed, with the operation and the error that showed it. op is "" for a
+// flush and for an invalid completion. A failure that names its cause replaces a flush, which may have been
+// found earlier.
 func (ep *endpoint) broke(op string, err error) {
 	for {
 		first := ep.first.Load()
 		if first != nil {
-			if was, ok := (*first).(*BrokenError); !ok || was.Op != "" || op == "" {
+			if was, ok := (*first).(*BrokenError); !ok || was.Op != "" || !isFlush(was.Err) || isFlush(err) {
 				return
 			}
 		}

@@ -55,6 +55,7 @@ const (
 	opKeepAlive    = "keepalive"
 	opConnection   = "connection"
 	opWork         = "work request"
+	opCompletion   = "invalid completion" // only in histories
 )
 
 // OpError is the error of this package. It holds the operation, the addresses that it was

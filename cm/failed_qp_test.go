@@ -6,11 +6,14 @@ package cm_test
 
 import (
 	"errors"
+	"fmt"
+	"strings"
 	"testing"
 	"time"
 
 	"purerdma/cm"
 	"purerdma/cm/cmtest"
+	"purerdma/inflight"
 	"purerdma/test/connectx/inprocess"
 	"purerdma/test/connectx/prm"
 	"purerdma/verbs"
@@ -52,5 +55,96 @@ func TestDoneOfAFailedQP(t *testing.T) {
 				t.Errorf("Err() = %v, want a *BrokenError without an operation", client.Err())
 			}
 		})
+	}
+}
+
+// TestDoneOfAnInvalidCompletion has a device complete a request or receive that was not posted. A poll finds the
+// completion. The connection ends at once and names the cause, also if it has no outstanding requests and
+// receives of its own.
+func TestDoneOfAnInvalidCompletion(t *testing.T) {
+	for name, d := range map[string]cm.Dialer{
+		"no receives":     {},
+		"receives":        {Receive: &inflight.ReceiveConfig{Size: 64}},
+		"shared receives": {Shared: cm.NewShared(cm.SharedConfig{})},
+	} {
+		for _, receive := range []bool{false, true} {
+			if receive && d.Shared != nil {
+				continue // the device refuses it
+			}
+			t.Run(fmt.Sprintf("%s, of a receive %v", name, receive), func(t *testing.T) {
+				devices := inprocess.New(inprocess.Config{}, "mlx5_0", "mlx5_1")
+				k := cmtest.New(devices)
+				ln := listenOn(t, cm.ListenConfig{Host: k.Host(), KeepAlive: -1}, "10.0.0.1:7")
+				d.Host, d.LocalAddr, d.KeepAlive = k.Host(), mustParse("10.0.0.2:0"), -1
+				conn, _ := dialed(t, ln, &d)
+				if d.Shared != nil {
+					t.Cleanup(func() { d.Shared.Close() })
+				}
+				if !devices.Device(conn.Device().Name()).WrongCompletion(conn.QP().Num(), receive) {
+					t.Fatal("WrongCompletion() = false, want true")
+				}
+				cq, reason := conn.QP().SendCQ(), "completion of a request that was not posted"
+				if receive {
+					cq, reason = conn.QP().RecvCQ(), "completion of a receive that was not posted"
+				}
+				if n, err := cq.Poll(make([]verbs.WC, 1)); n != 0 || err != nil {
+					t.Errorf("Poll = %d, %v, want 0, nil", n, err)
+				}
+				wantInvalid(t, conn, reason)
+				if err := conn.Send(within(t, 10*time.Second)); !errors.Is(err, errors.Unwrap(conn.Err())) {
+					t.Errorf("Send() = %v, want the cause of %v", err, conn.Err())
+				}
+				wantHistory(t, "History()", conn.History(), [3]string{"break", "invalid completion", "state established"})
+			})
+		}
+	}
+}
+
+// wantInvalid waits for the end of a connection, and checks that the cause is an invalid completion.
+func wantInvalid(t *testing.T, conn *cm.Conn, reason string) {
+	t.Helper()
+	select {
+	case <-conn.Done():
+	case <-time.After(10 * time.Second):
+		t.Fatalf("Done of a QP in the state %v is open", conn.QP().State())
+	}
+	invalid, ok := errors.AsType[*verbs.InvalidCompletionError](conn.Err())
+	if want := (verbs.InvalidCompletionError{QPNum: conn.QP().Num(), Reason: reason}); !ok || *invalid != want {
+		t.Errorf("Err() = %v, want %v", conn.Err(), &want)
+	}
+	if broken, ok := errors.AsType[*cm.BrokenError](conn.Err()); !ok || broken.Op != "" || !strings.Contains(broken.Error(), reason) {
+		t.Errorf("Err() = %v, want a *BrokenError without an operation", conn.Err())
+	}
+	if wc, ok := errors.AsType[*verbs.WCError](conn.Err()); !ok || wc.Status != verbs.WCFatalErr {
+		t.Errorf("Err() = %v, want an error that wraps the status %v", conn.Err(), verbs.WCFatalErr)
+	}
+}
+
+// TestCauseOfAnInvalidCompletion has goroutines wait for messages when an invalid completion comes. The cause of
+// the end is the invalid completion, not the completion of one of the receives.
+func TestCauseOfAnInvalidCompletion(t *testing.T) {
+	for range 20 {
+		devices := inprocess.New(inprocess.Config{}, "mlx5_0", "mlx5_1")
+		k := cmtest.New(devices)
+		ln := listenOn(t, cm.ListenConfig{Host: k.Host(), KeepAlive: -1}, "10.0.0.1:7")
+		d := cm.Dialer{Host: k.Host(), LocalAddr: mustParse("10.0.0.2:0"), KeepAlive: -1, Receive: &inflight.ReceiveConfig{Size: 64}}
+		conn, _ := dialed(t, ln, &d)
+		received := make(chan error)
+		for range 2 {
+			go func() {
+				_, err := conn.Receive(within(t, 10*time.Second))
+				received <- err
+			}()
+		}
+		devices.Device(conn.Device().Name()).WrongCompletion(conn.QP().Num(), true)
+		for range 2 {
+			err := <-received
+			if wc, ok := errors.AsType[*verbs.WCError](err); !ok || wc.Status != verbs.WCFatalErr {
+				t.Errorf("Receive() = %v, want an error that wraps the status %v", err, verbs.WCFatalErr)
+			}
+		}
+		wantInvalid(t, conn, "completion of a receive that was not posted")
+		conn.Close()
+		ln.Close()
 	}
 }

@@ -43,7 +43,7 @@ const (
 var recordedOps = []string{
 	opBind, opResolve, opResolveRoute, opSetPath, opService, opListen, opConnect, opAccept, opReject, opEstablish,
 	opNotify, opNotifyMig, opDisconnect, opMigrate, opJoin, opLeave, opDestroy,
-	opSend, opRecv, opRead, opWrite, opAtomic, opProbe, opKeepAlive, opWork, "",
+	opSend, opRecv, opRead, opWrite, opAtomic, opProbe, opKeepAlive, opWork, opCompletion, "",
 }
 
 // record adds a record of a call or operation. The caller holds id.mu.
@@ -155,11 +155,14 @@ func (ep *endpoint) history() inflight.History {
 
 // recordBroken records the first failure of the connection.
 func (ep *endpoint) recordBroken(err *BrokenError) {
-	kind := recBroken
-	if err.Cancelled {
+	kind, op := recBroken, err.Op
+	switch {
+	case err.Cancelled:
 		kind = recGivenUp
+	case op == "" && !isFlush(err.Err):
+		op = opCompletion
 	}
 	ep.id.mu.Lock()
 	defer ep.id.mu.Unlock()
-	ep.id.recordOp(kind, err.Op, nil)
+	ep.id.recordOp(kind, op, nil)
 }

@@ -50,7 +50,7 @@ func TestWrongCompletion(t *testing.T) {
 	}
 	err = <-received
 	var wc *verbs.WCError
-	if !errors.As(err, &wc) || wc.Status != verbs.WCFatalErr || !strings.Contains(err.Error(), "an invalid completion") {
+	if !errors.As(err, &wc) || wc.Status != verbs.WCFatalErr || !strings.Contains(err.Error(), "invalid completion") {
 		t.Errorf("WaitRecv = %v, want a fatal error that names the cause", err)
 	}
 	if err := <-received; err == nil {

@@ -189,6 +189,10 @@ type QPConfig struct {
 	MaxLSOHeader int
 	// UserHandle identifies the QP in asynchronous events.
 	UserHandle uint64
+	// Failed is called before the provider moves the QP to the error state by itself, and so before the
+	// outstanding requests complete. The error is an *InvalidCompletionError. Failed may be nil. It is called
+	// without locks of the provider, on a goroutine of its own that waits for it.
+	Failed func(error)
 }
 
 // QP is a queue pair. Its methods may be called concurrently.

@@ -109,6 +109,8 @@ type QP struct {
 	groups   map[group]struct{} // multicast groups that it is attached to
 	attached any                // of bridge.Verbs.Attach, or nil
 	watches  []bridge.Watch     // of bridge.Verbs.Attach and Watch
+	broken   bool               // Failed of the watches was called since the last reset
+	cause    error              // its argument
 }
 
 // String returns the number and the device, as "QP 0x11 of rxe0".
@@ -179,10 +181,21 @@ func (q *QP) Query() (QPAttr, error) {
 
 // failed records the error state after an asynchronous event. It may have to wait for a Modify or
 // Close, and for a Batch.
-func (q *QP) failed() {
-	for _, w := range q.noteFailure() {
+func (q *QP) failed() { callFailed(q.noteFailure(), nil) }
+
+// providerFailed implements provider.QPConfig.Failed.
+func (q *QP) providerFailed(cause error) {
+	q.mu.Lock()
+	q.broken, q.cause = true, cause
+	watches := slices.Clone(q.watches) // nil after Close
+	q.mu.Unlock()
+	callFailed(watches, cause)
+}
+
+func callFailed(watches []bridge.Watch, cause error) {
+	for _, w := range watches {
 		if w.Failed != nil {
-			w.Failed()
+			w.Failed(cause)
 		}
 	}
 }
@@ -202,6 +215,7 @@ func (q *QP) noteFailure() []bridge.Watch {
 		}
 	}
 	q.p.SetState(QPErr)
+	q.broken = true
 	return slices.Clone(q.watches)
 }
 

@@ -48,6 +48,7 @@ func (q *QP) create(cfg *QPConfig) error {
 		MaxLSOHeader: cfg.MaxLSOHeader,
 
 		NoScatterToCQE: cfg.NoScatterToCQE,
+		Failed:         q.providerFailed,
 	}
 	for _, c := range []struct {
 		cq *CQ

@@ -35,6 +35,7 @@ func (q *QP) modify(attr *QPAttr, mask QPAttrMask) error {
 	if err == nil {
 		if mask&QPAttrState != 0 && attr.State == QPReset {
 			q.lastWQE.clear()
+			q.broken, q.cause = false, nil
 			for _, w := range q.watches {
 				if w.Reset != nil {
 					w.Reset()
@@ -70,13 +71,16 @@ func (q *QP) attach(create func() (object any, w bridge.Watch, err error)) (any,
 // watch implements bridge.Verbs.Watch.
 func (q *QP) watch(w bridge.Watch) {
 	q.mu.Lock()
-	closed := q.closed
+	closed, broken, cause := q.closed, q.broken, q.cause
 	if !closed {
 		q.watches = append(q.watches, w)
 	}
 	q.mu.Unlock()
-	if closed && w.Closed != nil {
+	switch {
+	case closed && w.Closed != nil:
 		w.Closed()
+	case !closed && broken && w.Failed != nil:
+		go w.Failed(cause)
 	}
 }
 

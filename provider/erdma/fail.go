@@ -25,14 +25,18 @@ func (c *cq) fail(e unsafe.Pointer, q *qp, reason string) bool {
 	c.skipped.Add(1)
 	c.ctx.logSkipped(c.num, e, reason)
 	if q != nil && q.failing.CompareAndSwap(false, true) {
-		go q.end() // a command cannot run here
+		go q.end(reason) // a command cannot run here
 	}
 	return false
 }
 
-// end moves a failing QP to the error state.
-func (q *qp) end() {
-	if s := q.State(); s != provider.QPReset && s != provider.QPErr {
+// end reports the failure of a failing QP, and moves the QP to the error state. The report comes first,
+// because the move ends the connection on iWARP.
+func (q *qp) end(reason string) {
+	if s := q.State(); s != provider.QPReset && s != provider.QPErr && !q.closed.Load() {
+		if q.failed != nil {
+			q.failed(&provider.InvalidCompletionError{QPNum: q.num, Reason: reason})
+		}
 		_ = q.Modify(&provider.QPAttr{State: provider.QPErr}, provider.QPAttrState) // the next such entry tries again
 	}
 	q.failing.Store(false)

@@ -168,7 +168,14 @@ func TestImpossible(t *testing.T) {
 			r := newRig(t, uverbs.NodeRNIC)
 			var log logged
 			r.ctx.SetLog(slog.New(slog.NewTextHandler(&log, nil)))
-			l := r.connected(t, provider.QPCap{SendWR: 4, RecvWR: 4})
+			failures, moved := make(chan error, 2), make(chan int, 2)
+			l := r.make(t, provider.QPConfig{Cap: provider.QPCap{SendWR: 4, RecvWR: 4}, Failed: func(err error) {
+				moved <- len(r.moved)
+				failures <- err
+			}})
+			for _, s := range []provider.QPState{provider.QPInit, provider.QPRTR, provider.QPRTS} {
+				l.q.SetState(s)
+			}
 			for id := range uint64(2) {
 				wr := provider.SendWR{ID: id, Opcode: provider.OpWrite, Flags: provider.SendSignaled, SGList: make([]provider.SGE, 1)}
 				if n, err := l.q.PostSend([]provider.SendWR{wr}); n != 1 || err != nil {
@@ -200,6 +207,17 @@ func TestImpossible(t *testing.T) {
 			}
 			if !slices.Equal(got, []uint64{0, 1, 10}) {
 				t.Errorf("completed IDs = %v, want all", got)
+			}
+			var err error
+			select {
+			case err = <-failures:
+				if n := <-moved; n != 0 {
+					t.Errorf("Failed was called after %d moves of the QP, want 0", n)
+				}
+			default:
+			}
+			if invalid, ok := errors.AsType[*provider.InvalidCompletionError](err); !ok || invalid.QPNum != l.q.num || invalid.Reason == "" {
+				t.Errorf("Failed was called with %v, want a reason and QP %#x", err, l.q.num)
 			}
 			if s := log.wait(); !strings.Contains(s, "completion not understood") {
 				t.Errorf("log = %q, want the fault", s)

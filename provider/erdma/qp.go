@@ -31,6 +31,7 @@ type qp struct {
 	buf    *mem.Region // of both queues, the send queue's first. nil after Close
 	record *dbrec.Record
 	leak   *leak.Entry
+	failed func(error)   // provider.QPConfig.Failed, or nil
 	state  atomic.Uint32 // provider.QPState
 	closed atomic.Bool
 

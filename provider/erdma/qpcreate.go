@@ -26,7 +26,7 @@ func (c *Context) CreateQP(cfg *provider.QPConfig) (provider.QP, error) {
 	if cfg.SRQ != nil {
 		return nil, unsupported("shared receive queues")
 	}
-	q := &qp{ctx: c}
+	q := &qp{ctx: c, failed: cfg.Failed}
 	var ok1, ok2 bool
 	q.sendCQ, ok1 = cfg.SendCQ.(*cq)
 	q.recvCQ, ok2 = cfg.RecvCQ.(*cq)

@@ -39,7 +39,7 @@ func (c *CQ) fail(e unsafe.Pointer, reason string) outcome {
 	c.pending.Store(true)
 	c.ctx.logSkipped(err, c.qp)
 	if c.qp != nil {
-		c.qp.fail()
+		c.qp.fail(reason)
 	}
 	return skipped
 }

@@ -92,7 +92,7 @@ func (c *CQ) addLost(e unsafe.Pointer, last uint32) bool {
 	spin.StoreRelease(&q.sq.tail, request.head)
 	c.addFlushed(q, ids, provider.WCFatalErr)
 	c.pending.Store(true)
-	q.fail()
+	q.fail("no completion of an earlier request")
 	return true
 }
 

@@ -43,6 +43,7 @@ func (q *QP) Modify(attr *provider.QPAttr, mask provider.QPAttrMask) error {
 		q.lockBoth()
 		q.reset()
 		q.unlockBoth()
+		q.resets++
 		q.failure.Store(qpSound)
 	}
 	q.setState(attr.State)

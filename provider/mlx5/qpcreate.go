@@ -68,7 +68,7 @@ func newQP(typ provider.QPType) *QP {
 
 // create makes the queue pair that q, which has its type, is to be.
 func (c *Context) create(q *QP, t transport, cfg *provider.QPConfig, v vendor) (err error) {
-	q.ctx, q.file = c, c.file
+	q.ctx, q.file, q.failed = c, c.file, cfg.Failed
 	if err := q.parents(cfg); err != nil {
 		return err
 	}

@@ -25,7 +25,8 @@ import (
 // itself.
 //
 // The command runs in a goroutine of its own. The next poll of each CQ then completes the requests,
-// because one goroutine may be the only user of a CQ.
+// because one goroutine may be the only user of a CQ. The goroutine first reports the failure
+// (provider.QPConfig.Failed), without locks, so that the cause is known before the completions.
 
 // Values of QP.failure.
 const (
@@ -37,23 +38,46 @@ const (
 // fail starts a goroutine that ends the QP, unless there was one since the last reset. The
 // caller holds the lock of a CQ, so that the command cannot run here. A DC target has no
 // requests of its own.
-func (q *QP) fail() {
+func (q *QP) fail(reason string) {
 	if !q.dct && q.failure.CompareAndSwap(qpSound, qpFailing) {
-		go q.end()
+		go q.end(reason)
 	}
 }
 
-// end moves a failing QP to the error state and has polls complete its outstanding requests.
-func (q *QP) end() {
+// end reports the failure of a failing QP, moves the QP to the error state and has polls complete its
+// outstanding requests.
+func (q *QP) end(reason string) {
 	q.commands.Lock()
 	defer q.commands.Unlock()
-	if q.closed.Load() || q.failure.Load() != qpFailing {
-		return // it was closed or reset first
+	if !q.failing() {
+		return
+	}
+	if q.failed != nil {
+		resets := q.resets
+		q.commands.Unlock() // Failed may run commands of the QP
+		q.failed(&provider.InvalidCompletionError{QPNum: q.num, Reason: reason})
+		q.commands.Lock()
+		if q.resets != resets || !q.failing() {
+			return // after a reset, a new failure has a goroutine of its own
+		}
 	}
 	if err := q.endLocked(); err != nil {
 		q.logNotEnded(err)
 		q.failure.Store(qpSound) // the next such completion tries again
 	}
+}
+
+// failing reports whether a goroutine must end the QP, which was neither closed nor reset since fail. The
+// caller holds q.commands.
+func (q *QP) failing() bool {
+	if q.closed.Load() || q.failure.Load() != qpFailing {
+		return false
+	}
+	if q.State() == provider.QPReset {
+		q.failure.Store(qpSound) // the completion is of a time before
+		return false
+	}
+	return true
 }
 
 // logNotEnded logs that the kernel did not end the failing QP. It writes one record of the
@@ -72,10 +96,6 @@ func (q *QP) logNotEnded(err error) {
 // endLocked is end for the holder of q.commands.
 func (q *QP) endLocked() error {
 	was := q.State()
-	if was == provider.QPReset {
-		q.failure.Store(qpSound) // the completion is of a time before
-		return nil
-	}
 	q.state.Store(uint32(provider.QPErr)) // which refused posts report
 	send, recv := q.sq.ready.Load(), q.recvReady.Load()
 	admit := q.admit

@@ -23,7 +23,7 @@ import (
 var Ours = map[string]bool{
 	"Access": true, "SGE": true, "SendWR": true, "SendOpcode": true, "SendFlags": true, "MWBindInfo": true, "MWType": true,
 	"Flush": true, "FlushType": true, "FlushLevel": true, "RecvWR": true, "WC": true, "WCStatus": true, "WCOpcode": true,
-	"WCFlags": true, "WCError": true, "QPType": true, "QPState": true, "QPCap": true, "QPAttr": true, "QPAttrMask": true,
+	"WCFlags": true, "WCError": true, "InvalidCompletionError": true, "QPType": true, "QPState": true, "QPCap": true, "QPAttr": true, "QPAttrMask": true,
 	"AHAttr": true, "GlobalRoute": true, "SRQAttr": true, "SRQAttrMask": true, "GID": true, "MTU": true, "MigState": true,
 	"QPStateError": true, "PacketCaps": true, "ECE": true, "RemoteMemory": true, "AHHolder": true, "Features": true,
 	"Count": true, "SendCounts": true, "StatusCounts": true, "QPStats": true,
