@@ -261,7 +261,7 @@ func (c *Conn) ended(op string, err error) error {
 	case !flushed:
 		return id.opError(op, err)
 	}
-	if err := c.ep.unusable(); err != nil {
+	if err := c.unusable(); err != nil {
 		return id.opError(op, err)
 	}
 	if id.iwarp() {
@@ -274,7 +274,7 @@ func (c *Conn) ended(op string, err error) error {
 		case <-c.ep.pumped:
 			return id.opError(op, net.ErrClosed)
 		}
-		if err := c.ep.unusable(); err != nil { // detected when the connection ended
+		if err := c.unusable(); err != nil { // detected when the connection ended
 			return id.opError(op, err)
 		}
 		if op == opRecv && c.ep.end == (End{Event: EventDisconnected}) {
@@ -297,7 +297,35 @@ func (c *Conn) ended(op string, err error) error {
 		return id.opError(op, err)
 	}
 	c.ep.broke("", err)
-	return id.opError(op, c.ep.unusable())
+	return id.opError(op, c.unusable())
+}
+
+// unusable is unusable of the endpoint. If only a flush is known, it looks for the request whose failure caused the
+// flush.
+func (c *Conn) unusable() error {
+	err := c.ep.unusable()
+	if broken, ok := err.(*BrokenError); ok && broken.Op == "" && isFlush(broken.Err) {
+		if failure := c.failedRequest(); failure != nil {
+			c.ep.broke(opWork, failure)
+			return c.ep.unusable()
+		}
+	}
+	return err
+}
+
+// failedRequest returns the error of the first request that failed other than by a flush, with its hint. Its
+// goroutine may not have reported it yet, and a detached operation has no waiting goroutine.
+func (c *Conn) failedRequest() error {
+	q := c.ep.ops.Load()
+	if q == nil {
+		return nil
+	}
+	_ = q.Poll() // the CQs of requests and receives may differ
+	failure := q.Failure()
+	if wc, ok := errors.AsType[*verbs.WCError](failure); ok {
+		return c.hinted(opWork, failure, wc)
+	}
+	return nil
 }
 
 // qpFailed records the failure of the QP that an event of the device has reported, or its provider. In the

@@ -154,7 +154,11 @@ func (c *Conn) hinted(op string, err error, wc *verbs.WCError) error {
 	if old := new(hintedError); errors.As(err, &old) {
 		return err
 	}
-	if hint := wcHint(op, wc.Status, c.Device().DriverID()); hint != "" {
+	dev := c.Device()
+	if dev == nil {
+		return err // the ID has been destroyed
+	}
+	if hint := wcHint(op, wc.Status, dev.DriverID()); hint != "" {
 		return &hintedError{err, hint}
 	}
 	return err

@@ -19,6 +19,9 @@ func (q *Queue) arrived(seq uint32, wc *verbs.WC) {
 		from = seq
 	}
 	failure := wc.Err()
+	if failure != nil && wc.Status != verbs.WCWRFlushErr && q.failure == nil {
+		q.failure = failure
+	}
 	q.recordCompletion(seq, wc)
 	for ; from != seq+1; from++ {
 		o := q.at(from)
@@ -75,6 +78,7 @@ func (q *Queue) reset() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.resets++
+	q.failure = nil
 	q.record(recReset, 0, 0, 0, true)
 	end := q.tail
 	if q.posting {

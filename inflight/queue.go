@@ -77,6 +77,8 @@ type Queue struct {
 	// closed is the error of operations after the QP was closed.
 	closed error
 	stats  Stats // without Pending
+	// failure is the error of the first request that failed other than by a flush.
+	failure error
 	// recorder has the last requests and completions, for History.
 	recorder recorder
 
@@ -268,6 +270,15 @@ func (q *Queue) Post(wr *verbs.SendWR, hold Holder, failed func(error)) error {
 // Poll takes the available completions from the send CQ and returns. It frees the memory of completed
 // operations. It returns the error of a CQ that cannot be polled.
 func (q *Queue) Poll() error { return internals.Drain(q.hub.cq) }
+
+// Failure returns the error of the first request that failed other than by a flush, and nil if there is none. It
+// wraps a *verbs.WCError. Requests and receives behind that request were flushed because of it. Failure finds only
+// completions that were taken (see Poll). A reset of the QP clears it.
+func (q *Queue) Failure() error {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.failure
+}
 
 // Pending returns the number of operations whose completions have not been taken.
 func (q *Queue) Pending() int {

@@ -259,15 +259,8 @@ func (w *waiter) failed(err error) {
 	w.finish()
 }
 
-// end takes the end of the connection after the last message. It may wait for the cause.
+// end takes the end of the connection after the last message.
 func (c *Conn) end(err error) {
-	_ = c.queue.Poll() // a send that has failed names the cause of a flush
-	c.mu.Lock()
-	failure := c.send.failure
-	c.mu.Unlock()
-	if failure != nil && err != io.EOF && !errors.Is(err, net.ErrClosed) {
-		err = c.conn.Explain(failure)
-	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.fail(err)
@@ -277,8 +270,8 @@ func (c *Conn) end(err error) {
 func (c *Conn) sendFailed(err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.send.failure == nil && !c.closed {
-		c.send.failure = err
+	if !c.send.failed && !c.closed {
+		c.send.failed = true
 		go c.conn.Explain(err) // which records the cause, and may wait
 	}
 }

@@ -44,7 +44,7 @@ type sender struct {
 	// greeting is set if the peer waits for the first frame.
 	greeting bool
 	scratch  [160]byte // a frame that is posted inline
-	failure  error     // of the first send that has failed
+	failed   bool      // a send has failed
 }
 
 // credits returns the number of frames that can be sent.
