@@ -72,15 +72,15 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 func runClient(ctx context.Context, o *options, u *tool.UI) error {
 	p := &progress{out: u.Err, on: !o.json && terminal(u.Err)}
 	results := []result{}
-	if !o.json {
-		u.Printf("%s", header(o.kind))
-	}
+	top := header(o.kind)
 	err := measure(ctx, o, func(e *end) { p.start(&e.done) }, func(r result) error {
 		p.clear()
 		if results = append(results, r); o.json {
 			return nil
 		}
-		return u.Printf("%s", r.line())
+		err := u.Printf("%s%s", top, r.line())
+		top = ""
+		return err
 	})
 	p.stop()
 	if err != nil || !o.json {

@@ -110,6 +110,9 @@ func parse(args []string, w io.Writer) (*options, error) {
 	if err := f.Parse(args); err != nil {
 		return nil, err
 	}
+	if _, err := parseKind(f.Arg(0)); err == nil && name == "" {
+		return nil, fmt.Errorf("%s must come before the flags", f.Arg(0))
+	}
 	if f.NArg() > 1 {
 		return nil, fmt.Errorf("unexpected argument %q", f.Arg(1))
 	}

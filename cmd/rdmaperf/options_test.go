@@ -50,6 +50,8 @@ func TestParse(t *testing.T) {
 		"h":                           "no test",
 		"-n 1 h":                      "no test",
 		"send_bw h i":                 `unexpected argument "i"`,
+		"-R send_bw h":                "send_bw must come before the flags",
+		"-R send_bw":                  "send_bw must come before the flags",
 		"send_bw -x h":                "-x",
 		"send_bw -x 256 h":            "-x 256",
 		"send_bw -I some h":           "-I: parse error",
