@@ -107,7 +107,7 @@ func (e *BrokenError) Error() string {
 	case e.Op == "" && !isFlush(e.Err):
 		return "the connection broke: " + e.Err.Error()
 	case e.Op == "":
-		return "the connection's QP is in the error state, where the device or a user of the QP has moved it: " + e.Err.Error()
+		return "the connection's QP has failed, because of the peer (a key or an address that it may not use?) or of a user of the QP: " + e.Err.Error()
 	}
 	return "the connection broke when a " + e.Op + " failed: " + e.Err.Error()
 }
