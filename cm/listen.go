@@ -216,7 +216,7 @@ func (l *Listener) take(ev *Event) (*Request, error) {
 		l.ch.refuse(id, why, nil)
 		return nil, nil
 	}
-	ch, err := NewEventChannel(l.config.Host)
+	ch, err := moveToChannel(id, l.config.Host)
 	if err != nil {
 		slot.release()
 		if !exhausted(err) {
@@ -226,12 +226,6 @@ func (l *Listener) take(ev *Event) (*Request, error) {
 		id.Close()
 		return nil, l.id.opError(opAccept, errors.Unwrap(err))
 	}
-	if err := id.Migrate(ch); err != nil {
-		slot.release()
-		id.Close()
-		ch.Close()
-		return nil, nil
-	}
 	req := &Request{pendingConn: pendingConn{ep: newEndpoint(ch, id), options: l.config.options(), accepts: &l.accepts}, param: ev.Conn, data: ev.PrivateData()}
 	req.options.choose(id, l.config.PD)
 	req.ep.slot = slot
@@ -240,6 +234,19 @@ func (l *Listener) take(ev *Event) (*Request, error) {
 	}
 	go req.ep.pump()
 	return req, nil
+}
+
+// moveToChannel moves a request to a new channel.
+func moveToChannel(id *ID, host *verbs.Host) (*EventChannel, error) {
+	ch, err := NewEventChannel(host)
+	if err != nil {
+		return nil, err
+	}
+	if err := id.Migrate(ch); err != nil {
+		ch.Close()
+		return nil, err
+	}
+	return ch, nil
 }
 
 // Refused returns the number of requests that the library has rejected by itself. The reason

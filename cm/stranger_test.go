@@ -166,6 +166,42 @@ func TestAcceptOutOfDescriptors(t *testing.T) {
 	}
 }
 
+// TestRequestThatCannotMove has the kernel refuse to move a request to a channel of its own. The request is refused and
+// counted, or Accept returns a temporary error.
+func TestRequestThatCannotMove(t *testing.T) {
+	for errno, temporary := range map[syscall.Errno]bool{syscall.EIO: false, syscall.ENOMEM: true} {
+		k := cmtest.New(uverbstest.New("rxe0", "rxe1"))
+		var fails atomic.Bool
+		fails.Store(true)
+		k.OnCommand(func(c cmtest.Command) error {
+			if c.Name == "MIGRATE_ID" && fails.Swap(false) {
+				return errno
+			}
+			return nil
+		})
+		ln := listenOn(t, cm.ListenConfig{Host: k.Host()}, ":7")
+		d := &cm.Dialer{Host: k.Host(), LocalAddr: mustParse("10.0.0.2:0")}
+		dialed := make(chan error, 1)
+		go func() { _, err := d.Dial(within(t, 10*time.Second), "tcp", "10.0.0.1:7"); dialed <- err }()
+		if temporary {
+			_, err := ln.Accept(within(t, 10*time.Second))
+			if oe, ok := errors.AsType[*cm.OpError](err); !ok || !oe.Temporary() || !errors.Is(err, errno) {
+				t.Errorf("Accept() = %v, want a temporary %v", err, errno)
+			}
+		}
+		go echo(ln)
+		if err := <-dialed; !errors.Is(err, syscall.ECONNREFUSED) {
+			t.Errorf("Dial() = %v, want a rejection", err)
+		}
+		if got := ln.Refused() == 1; got == temporary {
+			t.Errorf("Refused() after %v = %d", errno, ln.Refused())
+		}
+		served(t, d, mustParse("10.0.0.1:7"))
+		ln.Close()
+		nothingLeft(t, k)
+	}
+}
+
 // linkLocal is a kernel whose devices also have link-local addresses. The device with 10.0.0.1 has
 // fe80::1.
 type linkLocal struct{ *uverbstest.Kernel }
