@@ -16,6 +16,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -27,6 +28,7 @@ import (
 // children holds the programs that the tests start as separate processes.
 var children = map[string]func() int{
 	"echo":    echoChild,
+	"few":     fewDescriptorsChild,
 	"client":  clientChild,
 	"open":    openChild,
 	"memory":  memoryChild,
@@ -69,6 +71,18 @@ func echoChild() int {
 	fmt.Println(ln.Addr())
 	echo(ln)
 	return 0
+}
+
+// maxDescriptors is the limit of fewDescriptorsChild.
+const maxDescriptors = 64
+
+// fewDescriptorsChild is echoChild in a process that may have few descriptors.
+func fewDescriptorsChild() int {
+	if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: maxDescriptors, Max: maxDescriptors}); err != nil {
+		fmt.Println(err)
+		return 1
+	}
+	return echoChild()
 }
 
 func clientChild() int {
@@ -147,6 +161,65 @@ func TestMemlock(t *testing.T) {
 	_, said := spawn(t, "memory", at(hosts[0].IPv4, 7471), unprivileged)
 	if !strings.Contains(said, "RLIMIT_MEMLOCK") || !strings.HasSuffix(said, "|true") {
 		t.Errorf("output = %s, want RLIMIT_MEMLOCK and ENOMEM", said)
+	}
+}
+
+// TestVMOutOfDescriptors makes connections until the server is out of descriptors. The server keeps its connections,
+// and accepts others when clients have left.
+func TestVMOutOfDescriptors(t *testing.T) {
+	hosts := vmtest.Hosts(t, 2)
+	vmtest.NoLeaks(t)
+	_, addr := spawn(t, "few", at(hosts[0].IPv4, 0))
+	d := dialerOf(hosts[1].IPv4)
+	var conns []*cm.Conn
+	for {
+		conn, err := d.Dial(within(t, 5*time.Second), "tcp", addr)
+		if err != nil {
+			t.Logf("connection %d: %v", len(conns)+1, err)
+			break
+		}
+		defer conn.Close()
+		if conns = append(conns, conn); len(conns) == maxDescriptors {
+			t.Fatalf("a server with %d descriptors has %d connections", maxDescriptors, len(conns))
+		}
+	}
+	if len(conns) < 4 {
+		t.Fatalf("connections = %d, want at least 4", len(conns))
+	}
+	half := len(conns) / 2
+	for _, conn := range conns[:half] {
+		if err := conn.Close(); err != nil {
+			t.Errorf("Conn.Close: %v", err)
+		}
+	}
+	served(t, d, mustParse(addr))
+	for _, conn := range conns[half:] {
+		say(t, conn, "still there")
+	}
+}
+
+// TestVMUnusableDevice sends requests to a device that the server may not open. The server refuses them, and accepts
+// requests on its other device.
+func TestVMUnusableDevice(t *testing.T) {
+	hosts := vmtest.Hosts(t, 2)
+	vmtest.NoLeaks(t)
+	infos, err := verbs.DefaultHost().Devices()
+	if err != nil {
+		t.Fatalf("Host.Devices: %v", err)
+	}
+	for _, info := range infos {
+		if info.Name == hosts[1].Device {
+			forbid(t, info.Node)
+		}
+	}
+	_, addr := spawn(t, "echo", "0.0.0.0:0", unprivileged)
+	port := mustParse(addr).Port()
+	for range 3 {
+		_, err := dialerOf(hosts[0].IPv4).Dial(within(t, 10*time.Second), "tcp", at(hosts[1].IPv4, port))
+		if !errors.Is(err, syscall.ECONNREFUSED) || !strings.Contains(err.Error(), `"the device cannot be used"`) {
+			t.Errorf("Dial of the device without permission = %v, want a rejection with the reason", err)
+		}
+		served(t, dialerOf(hosts[1].IPv4), mustParse(at(hosts[0].IPv4, port)))
 	}
 }
 

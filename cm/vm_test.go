@@ -6,6 +6,7 @@ package cm_test
 
 import (
 	"context"
+	"errors"
 	"net/netip"
 	"os"
 	"testing"
@@ -65,6 +66,10 @@ func echo(ln *cm.Listener) { echoWithin(ln, time.Minute) }
 func echoWithin(ln *cm.Listener, limit time.Duration) {
 	for {
 		req, err := ln.Accept(context.Background())
+		if oe, ok := errors.AsType[*cm.OpError](err); ok && oe.Temporary() {
+			time.Sleep(10 * time.Millisecond)
+			continue
+		}
 		if err != nil {
 			return
 		}

@@ -106,8 +106,8 @@ func TestVMNoProvider(t *testing.T) {
 	r.ok(t, 1)
 }
 
-// TestVMMemlock registers more than RLIMIT_MEMLOCK allows, on a thread without
-// the capability that lifts the limit.
+// TestVMMemlock registers more than RLIMIT_MEMLOCK allows, and creates queues of such a size, on a thread without
+// the capability that lifts the limit. The kernel does not count the queues of software devices.
 func TestVMMemlock(t *testing.T) {
 	hosts := vmtest.Hosts(t, 1)
 	dev := openDevice(t, verbs.DefaultHost(), hosts[0].Device)
@@ -123,6 +123,7 @@ func TestVMMemlock(t *testing.T) {
 		t.Fatalf("unix.Setrlimit: %v", err)
 	}
 	defer unix.Setrlimit(unix.RLIMIT_MEMLOCK, &old)
+	var queues error
 	result := make(chan error)
 	go func() {
 		runtime.LockOSThread() // never unlocked: the thread ends with its capabilities
@@ -141,11 +142,20 @@ func TestVMMemlock(t *testing.T) {
 		if err == nil {
 			mr.Close()
 		}
+		cq, cerr := dev.CreateCQ(verbs.CQConfig{Entries: 8000})
+		if cerr == nil {
+			cq.Close()
+		}
+		queues = cerr
 		result <- err
 	}()
 	err = <-result
 	if !errors.Is(err, syscall.ENOMEM) || !strings.Contains(err.Error(), "RLIMIT_MEMLOCK is 65536 bytes") {
 		t.Errorf("registration of 1 MiB with a limit of 64 KiB = %v, want ENOMEM with the limit", err)
+	}
+	limited := errors.Is(queues, syscall.ENOMEM) && strings.Contains(queues.Error(), "RLIMIT_MEMLOCK is 65536 bytes")
+	if software := vmtest.Driver() == "rxe" || vmtest.Driver() == "siw"; software && queues != nil || !software && !limited {
+		t.Errorf("CreateCQ of 8000 entries with a limit of 64 KiB on %s = %v", vmtest.Driver(), queues)
 	}
 }
 
