@@ -155,8 +155,8 @@ CI_ROWS = $(RACE_HOST_ROW) \
 	-- $(call VM,$(NEWEST),rxe) -name 'Linux $(NEWEST), rxe: test/wire' -estimate 50s ./test/wire \
 	-- $(call VM,$(OLDEST),rxe) $(TYPES) -name 'Linux $(OLDEST), rxe: test/wire and types' -estimate 50s ./test/wire
 
-# The oldest kernel that is supported (verbs.MinKernel), and what its rxe passes: connections
-# and RC. It has no memory windows, and faults of its own (docs/reference/driver-faults.md).
+# The oldest kernel that is supported (verbs.MinKernel), and the tests that its drivers pass: connections
+# and RC. Its rxe has no memory windows, and faults of its own (docs/reference/driver-faults.md).
 MINIMUM       := 5.10
 MINIMUM_TESTS := '^Test(Echo|WildcardListener.*|EventRejected|EventsOfAConnection|VM(Async.*|CreateCQ|ShrinkCQ|TwoRegistrations|LostAnswers|Reregister|HugePages|PKey|NoDMABuf|Features))$$'
 
@@ -168,6 +168,7 @@ REST_ROWS = -name 'this machine, long tests' -host -long -timeout 20m -estimate 
 	-- $(call STREAM_ROW,$(OLDEST),siw,$(SUITES)) \
 	-- $(call VM,$(OLDEST),rxe) -name 'Linux $(OLDEST), rxe: the soak' -args '-soak 1m' -run '^TestSoak$$' -estimate 90s ./test/soak \
 	-- $(call VM,$(MINIMUM),rxe) -name 'Linux $(MINIMUM), rxe: core' -run $(MINIMUM_TESTS) -estimate 60s ./cm ./verbs \
+	-- $(call VM,$(MINIMUM),mlx5) -name 'Linux $(MINIMUM), mlx5: core' -run $(MINIMUM_TESTS) -estimate 60s ./cm ./verbs \
 	-- $(call VM,$(NEWEST),rxe) -name 'Linux $(NEWEST), rxe: programs' -skip '^TestSoak$$' -estimate 3m $(PROGRAMS) \
 	-- $(call VM,$(OLDEST),siw) $(TYPES) -skip '$(NO_KERNEL)' -estimate 5m $(EVERYWHERE) ./test/interop \
 	-- $(call VM,$(NEWEST),siw) $(TYPES) -skip '$(NO_KERNEL)' -estimate 3m $(EVERYWHERE) \

@@ -85,7 +85,7 @@ func (e *NodeError) Unwrap() error { return e.Err }
 
 // MinKernel is the oldest Linux whose verbs interface has all commands that every
 // program needs. Kernels of distributions may have a lower number and these commands. The tests on
-// this kernel use rxe only (docs/reference/support.md).
+// this kernel use rxe and mlx5 (docs/reference/support.md).
 const MinKernel = "5.10"
 
 // OldKernelError reports that the kernel lacks a command that every device needs. It is an
