@@ -65,6 +65,7 @@ func TestDoneOfAFailedQP(t *testing.T) {
 func TestFailureOfADetachedOperation(t *testing.T) {
 	for name, machine := range map[string]uverbs.Kernel{
 		"rxe":  uverbstest.New("rxe0", "rxe1"),
+		"siw":  uverbstest.NewSIW("siw0", "siw1"),
 		"mlx5": inprocess.New(inprocess.Config{}, "mlx5_0", "mlx5_1"),
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -94,46 +95,66 @@ func TestFailureOfADetachedOperation(t *testing.T) {
 	}
 }
 
+// faultyMachines holds a constructor of a fake kernel with two devices for each driver that fails QPs. The
+// constructor also returns a function that writes the completion of a missing request or receive.
+var faultyMachines = map[string]func() (uverbs.Kernel, func(conn *cm.Conn, receive bool) bool){
+	"mlx5": func() (uverbs.Kernel, func(conn *cm.Conn, receive bool) bool) {
+		devices := inprocess.New(inprocess.Config{}, "mlx5_0", "mlx5_1")
+		return devices, func(conn *cm.Conn, receive bool) bool {
+			return devices.Device(conn.Device().Name()).WrongCompletion(conn.QP().Num(), receive)
+		}
+	},
+	"erdma": func() (uverbs.Kernel, func(conn *cm.Conn, receive bool) bool) {
+		devices := uverbstest.NewERDMA("erdma_0", "erdma_1")
+		return devices, func(conn *cm.Conn, receive bool) bool { return devices.WrongCompletion(conn.QP().Num(), receive) }
+	},
+}
+
 // TestDoneOfAnInvalidCompletion has a device complete a request or receive that was not posted. A poll finds the
 // completion. The connection ends at once and names the cause, also if it has no outstanding requests and
 // receives of its own.
 func TestDoneOfAnInvalidCompletion(t *testing.T) {
-	for name, d := range map[string]cm.Dialer{
-		"no receives":     {},
-		"receives":        {Receive: &inflight.ReceiveConfig{Size: 64}},
-		"shared receives": {Shared: cm.NewShared(cm.SharedConfig{})},
-	} {
-		for _, receive := range []bool{false, true} {
-			if receive && d.Shared != nil {
-				continue // the device refuses it
+	for driver, machine := range faultyMachines {
+		for name, options := range map[string]cm.Dialer{
+			"no receives":     {},
+			"receives":        {Receive: &inflight.ReceiveConfig{Size: 64}},
+			"shared receives": {Shared: cm.NewShared(cm.SharedConfig{})},
+		} {
+			for _, receive := range []bool{false, true} {
+				if receive && options.Shared != nil {
+					continue // mlx5's model refuses it
+				}
+				t.Run(fmt.Sprintf("%s, %s, of a receive %v", driver, name, receive), func(t *testing.T) {
+					devices, wrong := machine()
+					doneOfAnInvalidCompletion(t, cmtest.New(devices), options, wrong, receive)
+				})
 			}
-			t.Run(fmt.Sprintf("%s, of a receive %v", name, receive), func(t *testing.T) {
-				devices := inprocess.New(inprocess.Config{}, "mlx5_0", "mlx5_1")
-				k := cmtest.New(devices)
-				ln := listenOn(t, cm.ListenConfig{Host: k.Host(), KeepAlive: -1}, "10.0.0.1:7")
-				d.Host, d.LocalAddr, d.KeepAlive = k.Host(), mustParse("10.0.0.2:0"), -1
-				conn, _ := dialed(t, ln, &d)
-				if d.Shared != nil {
-					t.Cleanup(func() { d.Shared.Close() })
-				}
-				if !devices.Device(conn.Device().Name()).WrongCompletion(conn.QP().Num(), receive) {
-					t.Fatal("WrongCompletion() = false, want true")
-				}
-				cq, reason := conn.QP().SendCQ(), "completion of a request that was not posted"
-				if receive {
-					cq, reason = conn.QP().RecvCQ(), "completion of a receive that was not posted"
-				}
-				if n, err := cq.Poll(make([]verbs.WC, 1)); n != 0 || err != nil {
-					t.Errorf("Poll = %d, %v, want 0, nil", n, err)
-				}
-				wantInvalid(t, conn, reason)
-				if err := conn.Send(within(t, 10*time.Second)); !errors.Is(err, errors.Unwrap(conn.Err())) {
-					t.Errorf("Send() = %v, want the cause of %v", err, conn.Err())
-				}
-				wantHistory(t, "History()", conn.History(), [3]string{"break", "invalid completion", "state established"})
-			})
 		}
 	}
+}
+
+func doneOfAnInvalidCompletion(t *testing.T, k *cmtest.Kernel, d cm.Dialer, wrong func(*cm.Conn, bool) bool, receive bool) {
+	ln := listenOn(t, cm.ListenConfig{Host: k.Host(), KeepAlive: -1}, "10.0.0.1:7")
+	d.Host, d.LocalAddr, d.KeepAlive = k.Host(), mustParse("10.0.0.2:0"), -1
+	conn, _ := dialed(t, ln, &d)
+	if d.Shared != nil {
+		t.Cleanup(func() { d.Shared.Close() })
+	}
+	if !wrong(conn, receive) {
+		t.Fatal("no completion was written")
+	}
+	cq, reason := conn.QP().SendCQ(), "completion of a request that was not posted"
+	if receive {
+		cq, reason = conn.QP().RecvCQ(), "completion of a receive that was not posted"
+	}
+	if n, err := cq.Poll(make([]verbs.WC, 1)); n != 0 || err != nil {
+		t.Errorf("Poll = %d, %v, want 0, nil", n, err)
+	}
+	wantInvalid(t, conn, reason)
+	if err := conn.Send(within(t, 10*time.Second)); !errors.Is(err, errors.Unwrap(conn.Err())) {
+		t.Errorf("Send() = %v, want the cause of %v", err, conn.Err())
+	}
+	wantHistory(t, "History()", conn.History(), [3]string{"break", "invalid completion", "state established"})
 }
 
 // wantInvalid waits for the end of a connection, and checks that the cause is an invalid completion.
@@ -159,28 +180,32 @@ func wantInvalid(t *testing.T, conn *cm.Conn, reason string) {
 // TestCauseOfAnInvalidCompletion has goroutines wait for messages when an invalid completion comes. The cause of
 // the end is the invalid completion, not the completion of one of the receives.
 func TestCauseOfAnInvalidCompletion(t *testing.T) {
-	for range 20 {
-		devices := inprocess.New(inprocess.Config{}, "mlx5_0", "mlx5_1")
-		k := cmtest.New(devices)
-		ln := listenOn(t, cm.ListenConfig{Host: k.Host(), KeepAlive: -1}, "10.0.0.1:7")
-		d := cm.Dialer{Host: k.Host(), LocalAddr: mustParse("10.0.0.2:0"), KeepAlive: -1, Receive: &inflight.ReceiveConfig{Size: 64}}
-		conn, _ := dialed(t, ln, &d)
-		received := make(chan error)
-		for range 2 {
-			go func() {
-				_, err := conn.Receive(within(t, 10*time.Second))
-				received <- err
-			}()
-		}
-		devices.Device(conn.Device().Name()).WrongCompletion(conn.QP().Num(), true)
-		for range 2 {
-			err := <-received
-			if wc, ok := errors.AsType[*verbs.WCError](err); !ok || wc.Status != verbs.WCFatalErr {
-				t.Errorf("Receive() = %v, want an error that wraps the status %v", err, verbs.WCFatalErr)
+	for driver, machine := range faultyMachines {
+		t.Run(driver, func(t *testing.T) {
+			for range 20 {
+				devices, wrong := machine()
+				k := cmtest.New(devices)
+				ln := listenOn(t, cm.ListenConfig{Host: k.Host(), KeepAlive: -1}, "10.0.0.1:7")
+				d := cm.Dialer{Host: k.Host(), LocalAddr: mustParse("10.0.0.2:0"), KeepAlive: -1, Receive: &inflight.ReceiveConfig{Size: 64}}
+				conn, _ := dialed(t, ln, &d)
+				received := make(chan error)
+				for range 2 {
+					go func() {
+						_, err := conn.Receive(within(t, 10*time.Second))
+						received <- err
+					}()
+				}
+				wrong(conn, true)
+				for range 2 {
+					err := <-received
+					if wc, ok := errors.AsType[*verbs.WCError](err); !ok || wc.Status != verbs.WCFatalErr {
+						t.Errorf("Receive() = %v, want an error that wraps the status %v", err, verbs.WCFatalErr)
+					}
+				}
+				wantInvalid(t, conn, "completion of a receive that was not posted")
+				conn.Close()
+				ln.Close()
 			}
-		}
-		wantInvalid(t, conn, "completion of a receive that was not posted")
-		conn.Close()
-		ln.Close()
+		})
 	}
 }

@@ -47,6 +47,7 @@ func wantHistory(t *testing.T, name string, h inflight.History, want ...[3]strin
 // TestHistory reads the History of both sides of a connection that connects, sends, fails and closes.
 func TestHistory(t *testing.T) {
 	onAnyKernel(t, historyOfAConnection)
+	onIWARP(t, historyOfAConnection)
 }
 
 func historyOfAConnection(t *testing.T, host *verbs.Host, server, client netip.Addr) {

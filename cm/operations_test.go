@@ -16,6 +16,8 @@ import (
 	"purerdma/cm"
 	"purerdma/cm/cmtest"
 	"purerdma/internal/vmtest"
+	"purerdma/uverbs"
+	"purerdma/uverbs/uverbstest"
 	"purerdma/verbs"
 )
 
@@ -24,6 +26,7 @@ import (
 // every READ returns the bytes of the goroutine's own WRITE.
 func TestConnOperationsAtOnce(t *testing.T) {
 	onAnyKernel(t, operationsAtOnce)
+	onIWARP(t, operationsAtOnce)
 }
 
 // onAnyKernel runs a test on the kernel of the virtual machine, or else on each fake kernel. server
@@ -35,7 +38,22 @@ func onAnyKernel(t *testing.T, test func(t *testing.T, host *verbs.Host, server,
 		test(t, nil, hosts[0].IPv4, hosts[1].IPv4)
 		return
 	}
-	for name, machine := range fakeMachines {
+	onFakes(t, fakeMachines, test)
+}
+
+// onIWARP runs a test on the fake kernels with iWARP devices, which the tests of onAnyKernel do not need.
+func onIWARP(t *testing.T, test func(t *testing.T, host *verbs.Host, server, client netip.Addr)) {
+	if vmtest.Inside() {
+		return
+	}
+	onFakes(t, map[string]func() uverbs.Kernel{
+		"siw":   func() uverbs.Kernel { return uverbstest.NewSIW("siw0", "siw1") },
+		"erdma": func() uverbs.Kernel { return uverbstest.NewERDMA("erdma_0", "erdma_1") },
+	}, test)
+}
+
+func onFakes(t *testing.T, machines map[string]func() uverbs.Kernel, test func(t *testing.T, host *verbs.Host, server, client netip.Addr)) {
+	for name, machine := range machines {
 		t.Run(name, func(t *testing.T) {
 			k := cmtest.New(machine())
 			test(t, k.Host(), netip.MustParseAddr("10.0.0.1"), netip.MustParseAddr("10.0.0.2"))

@@ -23,6 +23,7 @@ import (
 // memory comes back.
 func TestConnStartedOperations(t *testing.T) {
 	onAnyKernel(t, startedOperations)
+	onIWARP(t, startedOperations)
 }
 
 func startedOperations(t *testing.T, host *verbs.Host, server, client netip.Addr) {

@@ -162,6 +162,7 @@ func TestEachCommandFails(t *testing.T) {
 	}{
 		{"rxe0", func() uverbs.Kernel { return uverbstest.New("rxe0") }, []verbs.QPType{verbs.RC}},
 		{"siw0", func() uverbs.Kernel { return uverbstest.NewSIW("siw0") }, []verbs.QPType{verbs.RC}},
+		{"erdma_0", func() uverbs.Kernel { return uverbstest.NewERDMA("erdma_0") }, []verbs.QPType{verbs.RC}},
 		{"mlx5_0", func() uverbs.Kernel { return inprocess.New(inprocess.Config{}, "mlx5_0") }, []verbs.QPType{verbs.RC, verbs.UC, verbs.UD}},
 	} {
 		t.Run(m.name, func(t *testing.T) {

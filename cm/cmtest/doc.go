@@ -8,9 +8,9 @@
 //	...
 //	conn, err := (&cm.Dialer{Host: k.Host()}).Dial(ctx, "tcp", "10.0.0.1:7471")
 //
-// [New] takes the devices from another fake kernel. Package uverbstest has devices of rxe and
-// siw, and package inprocess has devices of mlx5. The n-th device has the address 10.0.0.n. All devices are on
-// one network. The connection manager answers every command as Linux does for RoCE, with
+// [New] takes the devices from another fake kernel. Package uverbstest has devices of rxe, siw and
+// erdma, and package inprocess has devices of mlx5. The n-th device has the address 10.0.0.n. All
+// devices are on one network. The connection manager answers every command as Linux does for RoCE, with
 // the same events, statuses, limits and errnos. It covers connections (network "tcp") and
 // datagrams ("udp"). It does not support the services of InfiniBand. If the devices are iWARP
 // devices, the kernel moves the QPs, and both sides get ESTABLISHED and DISCONNECTED as on iWARP.

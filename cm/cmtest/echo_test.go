@@ -24,14 +24,15 @@ import (
 
 // machines holds a constructor of a fake kernel with two devices for each driver.
 var machines = map[string]func() uverbs.Kernel{
-	"rxe":  func() uverbs.Kernel { return uverbstest.New("rxe0", "rxe1") },
-	"siw":  func() uverbs.Kernel { return uverbstest.NewSIW("siw0", "siw1") },
-	"mlx5": func() uverbs.Kernel { return inprocess.New(inprocess.Config{}, "mlx5_0", "mlx5_1") },
+	"rxe":   func() uverbs.Kernel { return uverbstest.New("rxe0", "rxe1") },
+	"siw":   func() uverbs.Kernel { return uverbstest.NewSIW("siw0", "siw1") },
+	"erdma": func() uverbs.Kernel { return uverbstest.NewERDMA("erdma_0", "erdma_1") },
+	"mlx5":  func() uverbs.Kernel { return inprocess.New(inprocess.Config{}, "mlx5_0", "mlx5_1") },
 }
 
 // Drivers of machines.
 var (
-	drivers = []string{"rxe", "siw", "mlx5"}
+	drivers = []string{"rxe", "siw", "erdma", "mlx5"}
 	roce    = []string{"rxe", "mlx5"}
 )
 
@@ -140,7 +141,7 @@ func param(data string) *cm.ConnParam {
 // connection manager.
 func TestEcho(t *testing.T) {
 	onMachines(t, roce, func(t *testing.T, k *cmtest.Kernel) { testEcho(t, k, 196) })
-	onMachines(t, []string{"siw"}, func(t *testing.T, k *cmtest.Kernel) { testEcho(t, k, 3) })
+	onMachines(t, []string{"siw", "erdma"}, func(t *testing.T, k *cmtest.Kernel) { testEcho(t, k, 3) })
 }
 
 // testEcho expects dataLen bytes of private data in the answer.

@@ -33,7 +33,7 @@ func NewDevices(driver abi.DriverID, abiVersion uint32, guid uint64, names ...st
 
 // nodeType returns the type of a driver's devices.
 func nodeType(driver abi.DriverID) uverbs.NodeType {
-	if driver == abi.RDMA_DRIVER_SIW {
+	if driver == abi.RDMA_DRIVER_SIW || driver == abi.RDMA_DRIVER_ERDMA {
 		return uverbs.NodeRNIC
 	}
 	return uverbs.NodeCA

@@ -57,14 +57,32 @@ func newContext(k *Kernel, info uverbs.DeviceInfo) *context {
 	c.Command(abi.IB_USER_VERBS_CMD_CREATE_AH, c.createAH)
 	c.Command(abi.IB_USER_VERBS_CMD_MODIFY_QP, c.modifyQP)
 	c.Command(abi.IB_USER_VERBS_CMD_QUERY_QP, c.queryQP)
-	if c.siw() {
+	switch {
+	case c.siw():
 		c.beSIW()
+	case c.erdma():
+		c.beERDMA()
 	}
 	return c
 }
 
 // siw reports whether the device is one of siw.
 func (c *context) siw() bool { return c.Info.DriverID == abi.RDMA_DRIVER_SIW }
+
+// erdma reports whether the device is one of erdma.
+func (c *context) erdma() bool { return c.Info.DriverID == abi.RDMA_DRIVER_ERDMA }
+
+// driverResponse returns the buffer for the driver's response to CREATE_CQ or CREATE_QP, and the least sizes of the
+// two responses.
+func (c *context) driverResponse(req *uverbs.Request) (buf []byte, cq, qp int) {
+	if a := req.Find(abi.UVERBS_ATTR_UHW_OUT); a != nil {
+		buf = a.Buf
+	}
+	if c.erdma() {
+		return buf, abi.Size[abi.ErdmaUrespCreateCQ](), abi.Size[abi.ErdmaUrespCreateQP]()
+	}
+	return buf, abi.Size[abi.RxeCreateCQResp](), abi.Size[abi.RxeCreateQPResp]()
+}
 
 // createAH responds with the number that work requests use for the handle.
 func (c *context) createAH(cmd *fakeuverbs.Command) error {

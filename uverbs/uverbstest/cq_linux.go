@@ -34,12 +34,14 @@ type cq struct {
 	// A CQ of siw has slots instead of q. The program arms it by control.
 	slots   *slots
 	control *atomic.Uint32
+
+	erdma *erdmaCQ // or nil
 }
 
 func (c *context) createCQ(req *uverbs.Request) error {
-	uhw := req.Find(abi.UVERBS_ATTR_UHW_OUT)
+	uhw, size, _ := c.driverResponse(req)
 	entries := uint32(fakeuverbs.Value(req, abi.UVERBS_ATTR_CREATE_CQ_CQE))
-	if entries == 0 || entries > maxCQE || uhw == nil || len(uhw.Buf) < abi.Size[abi.RxeCreateCQResp]() {
+	if entries == 0 || entries > maxCQE || len(uhw) < size {
 		return syscall.EINVAL
 	}
 	q := &cq{c: c, event: abi.UverbsCompEventDesc{CQHandle: fakeuverbs.Value(req, abi.UVERBS_ATTR_CREATE_CQ_USER_HANDLE)}}
@@ -47,14 +49,22 @@ func (c *context) createCQ(req *uverbs.Request) error {
 	if q.channel, err = c.Channel(req, abi.UVERBS_ATTR_CREATE_CQ_COMP_CHANNEL); err != nil {
 		return err
 	}
-	if c.siw() {
+	switch {
+	case c.siw():
 		resp, err := q.createSIW(int(entries))
 		if err != nil {
 			return err
 		}
 		entries = resp.NumCQE
 		fakeuverbs.PutDriver(req, &resp)
-	} else {
+	case c.erdma():
+		resp, err := q.createERDMA(entries, fakeuverbs.DriverIn(req))
+		if err != nil {
+			return err
+		}
+		entries = resp.NumCQE
+		fakeuverbs.PutDriver(req, &resp)
+	default:
 		var resp abi.RxeCreateCQResp
 		if q.q, resp.MI, err = c.newQueue(int(entries), abi.Size[abi.UverbsWC]()); err != nil {
 			return err
@@ -114,8 +124,12 @@ func (q *cq) arm(solicitedOnly bool) {
 // push adds a completion. If the ring is full, the completion is lost and an event reports it,
 // as with rxe.
 func (q *cq) push(wc *abi.UverbsWC, solicited bool) {
-	if q.slots != nil {
+	switch {
+	case q.slots != nil:
 		q.pushSIW(wc, solicited)
+		return
+	case q.erdma != nil:
+		q.pushERDMA(wc, solicited)
 		return
 	}
 	r := &q.q.ring

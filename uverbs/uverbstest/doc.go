@@ -5,9 +5,9 @@
 // a [Kernel] into a verbs.Host. Its devices open, register memory, and carry messages between
 // queue pairs of the same Kernel.
 //
-// The devices behave like devices of rdma_rxe, or with [NewSIW] of siw, with the same commands and the
-// same rings. The network is simple. A doorbell executes the posted requests before it returns, in order and
-// without loss. Memory windows exist, but cannot be bound. A Kernel has no connection manager.
+// The devices behave like devices of rdma_rxe, or with [NewSIW] of siw and with [NewERDMA] of erdma. They have the
+// commands and the rings of these drivers. The network is simple. A doorbell executes the posted requests, in order and without
+// loss, on rxe and siw before it returns. Memory windows exist, but cannot be bound. A Kernel has no connection manager.
 // Tests connect queue pairs with Modify, or use package cmtest, which adds a connection
 // manager.
 //

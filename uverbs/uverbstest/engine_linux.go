@@ -215,11 +215,13 @@ func (q *qp) gather(pieces [][]byte, sg []abi.RxeSGE, access uint32) ([][]byte, 
 
 // receive puts a message into the next receive and returns the sender's status.
 func (q *qp) receive(wc *abi.UverbsWC, pieces [][]byte, solicited bool, rnrRetry uint8) uint32 {
-	rq, slots := q.rq, q.recvs
+	rq := q.rq
 	if q.srq != nil {
-		rq, slots = q.srq.q, q.srq.slots
+		rq = q.srq.q
+		pullRecvs(q.srq.slots, rq)
+	} else {
+		q.pullRecvs()
 	}
-	pullRecvs(slots, rq)
 	if rq.empty() {
 		if rnrRetry == 7 {
 			return again
@@ -275,9 +277,9 @@ func (q *qp) flush() {
 		q.send.push(&abi.UverbsWC{WRID: ring.At[abi.RxeSendWQE](&q.sq.ring, q.sq.own).WR.WRID, Status: flushErr, QPNum: q.num}, false)
 		q.sq.pop()
 	}
-	for pullRecvs(q.recvs, q.rq); q.rq != nil && !q.rq.empty(); pullRecvs(q.recvs, q.rq) {
+	for q.pullRecvs(); q.rq != nil && !q.rq.empty(); q.pullRecvs() {
 		wc := abi.UverbsWC{WRID: ring.At[abi.RxeRecvWQE](&q.rq.ring, q.rq.own).WRID, Status: flushErr, QPNum: q.num}
-		if q.recvs != nil {
+		if q.recvs != nil || q.erdma != nil {
 			wc.Opcode = wcRecv // rxe leaves it out
 		}
 		q.recv.push(&wc, true)
@@ -290,7 +292,7 @@ func (q *qp) drop() {
 	for q.pullSends(); !q.sq.empty(); q.pullSends() {
 		q.sq.pop()
 	}
-	for pullRecvs(q.recvs, q.rq); q.rq != nil && !q.rq.empty(); pullRecvs(q.recvs, q.rq) {
+	for q.pullRecvs(); q.rq != nil && !q.rq.empty(); q.pullRecvs() {
 		q.rq.pop()
 	}
 }

@@ -31,6 +31,8 @@ type Kernel struct {
 	unplugged map[string]bool       // by device
 	qps       map[uint32]*qp        // by number, of all devices
 	lastQPN   uint32
+	lastCQN   uint32 // of erdma
+	serving   bool   // a goroutine serves the doorbells of erdma
 	lastKey   uint32
 }
 
@@ -47,6 +49,12 @@ func New(names ...string) *Kernel {
 // NewSIW returns a kernel with devices of siw, which have these names.
 func NewSIW(names ...string) *Kernel {
 	return newKernel(fakeuverbs.NewDevices(abi.RDMA_DRIVER_SIW, abi.SIW_ABI_VERSION, 0x0200_00ff_fe00_0000, names...))
+}
+
+// NewERDMA returns a kernel with devices of erdma, which have these names. While there are CQs, a goroutine polls
+// for doorbells, which are no commands.
+func NewERDMA(names ...string) *Kernel {
+	return newKernel(fakeuverbs.NewDevices(abi.RDMA_DRIVER_ERDMA, abi.ERDMA_ABI_VERSION, 0x0200_00ff_fe00_0000, names...))
 }
 
 func newKernel(devices fakeuverbs.Devices) *Kernel {

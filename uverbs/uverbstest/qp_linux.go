@@ -35,10 +35,11 @@ type qp struct {
 	send     *cq
 	recv     *cq
 	sq       *queue
-	rq       *queue // nil with a srq
-	srq      *srq   // or nil
-	sends    *slots // of siw, or nil
-	recvs    *slots // of siw, or nil
+	rq       *queue       // nil with a srq
+	srq      *srq         // or nil
+	sends    *slots       // of siw, or nil
+	recvs    *slots       // of siw, or nil
+	erdma    *erdmaQueues // or nil
 	sigAll   bool
 	cap      abi.UverbsQPCap
 	state    uint32
@@ -50,7 +51,7 @@ type qp struct {
 }
 
 func (c *context) createQP(req *uverbs.Request) error {
-	uhw := req.Find(abi.UVERBS_ATTR_UHW_OUT)
+	uhw, _, size := c.driverResponse(req)
 	caps := req.Find(abi.UVERBS_ATTR_CREATE_QP_CAP)
 	q := &qp{
 		c:      c,
@@ -63,7 +64,7 @@ func (c *context) createQP(req *uverbs.Request) error {
 	if srqAttr != nil {
 		q.srq = c.srqs[uint32(srqAttr.Value)]
 	}
-	if srqAttr != nil && q.srq == nil || uhw == nil || len(uhw.Buf) < abi.Size[abi.RxeCreateQPResp]() || caps == nil || q.pd == nil || q.send == nil || q.recv == nil ||
+	if srqAttr != nil && q.srq == nil || len(uhw) < size || caps == nil || q.pd == nil || q.send == nil || q.recv == nil ||
 		fakeuverbs.Value(req, abi.UVERBS_ATTR_CREATE_QP_TYPE) != abi.IB_UVERBS_QPT_RC {
 		return syscall.EINVAL
 	}
@@ -71,13 +72,21 @@ func (c *context) createQP(req *uverbs.Request) error {
 	if q.cap.MaxSendSGE > maxSGE || q.cap.MaxRecvSGE > maxSGE || q.cap.MaxInlineData > 480 {
 		return syscall.EINVAL
 	}
-	if c.siw() {
+	switch {
+	case c.siw():
 		resp, err := q.createSIW()
 		if err != nil {
 			return err
 		}
 		fakeuverbs.PutDriver(req, &resp)
-	} else {
+	case c.erdma():
+		resp, err := q.createERDMA(fakeuverbs.DriverIn(req))
+		if err != nil {
+			return err
+		}
+		resp.QPID = c.k.lastQPN + 1
+		fakeuverbs.PutDriver(req, &resp)
+	default:
 		resp, err := q.createRXE()
 		if err != nil {
 			return err

@@ -22,8 +22,14 @@ const (
 
 // beSIW makes a context one of siw.
 func (c *context) beSIW() {
+	c.beIWARP()
 	a := &c.Attr.Base
-	a.MaxSGE, a.MaxSGERd, a.MaxAH, a.MaxSRQSGE = maxSIWSGE, 1, 0, maxSIWSGE
+	a.MaxSGE, a.MaxSGERd, a.MaxSRQSGE = maxSIWSGE, 1, maxSIWSGE
+}
+
+// beIWARP makes a context one of an iWARP device.
+func (c *context) beIWARP() {
+	c.Attr.Base.MaxAH = 0
 	c.Port.GIDTblLen, c.Port.Flags = 1, 0
 	c.GIDs = []abi.UverbsGIDEntry{{PortNum: 1, GID: [16]byte{2, 5: byte(c.Info.Index)}}}
 	for _, code := range []uint32{abi.IB_USER_VERBS_CMD_RESIZE_CQ, abi.IB_USER_VERBS_CMD_CREATE_AH, abi.IB_USER_VERBS_CMD_REREG_MR,
@@ -83,8 +89,12 @@ var siwOpcodes = map[uint8]uint32{
 // noOpcode is an operation that the engine does not know.
 const noOpcode = ^uint32(0)
 
-// pullSends moves the posted sends of a QP of siw to the engine's queue.
+// pullSends moves the posted sends of a QP of siw or erdma to the engine's queue.
 func (q *qp) pullSends() {
+	if q.erdma != nil {
+		q.pullERDMASends()
+		return
+	}
 	for q.sends != nil && !q.sq.full() && q.sends.valid() {
 		at := q.sq.ring.LoadProducer()
 		sqe, wqe := ring.InSlot[abi.SiwSQE](&q.sends.Slots, q.sends.at), ring.At[abi.RxeSendWQE](&q.sq.ring, at)
@@ -114,6 +124,15 @@ func (q *qp) pullSends() {
 		wqe.DMA.Resid = wqe.DMA.Length
 		q.sq.ring.StoreProducer(q.sq.ring.Next(at))
 		q.sends.free()
+	}
+}
+
+// pullRecvs moves the posted receives of a QP of siw or erdma to the engine's queue.
+func (q *qp) pullRecvs() {
+	if q.erdma != nil {
+		q.pullERDMARecvs()
+	} else {
+		pullRecvs(q.recvs, q.rq)
 	}
 }
 
