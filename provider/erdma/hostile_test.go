@@ -8,6 +8,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"log/slog"
 	"slices"
 	"strings"
@@ -24,22 +25,33 @@ import (
 // TestHostileContext has the kernel respond with doorbells that no kernel has.
 func TestHostileContext(t *testing.T) {
 	for name, set := range map[string]func(*abi.ErdmaUrespAllocCtx){
-		"kind":   func(r *abi.ErdmaUrespAllocCtx) { r.SDBType = 3 },
-		"entry":  func(r *abi.ErdmaUrespAllocCtx) { r.SDBType, r.SDBOffset = sdbEntry, 16 },
-		"offset": func(r *abi.ErdmaUrespAllocCtx) { r.CDB = 1 << 63 },
+		"kind":                func(r *abi.ErdmaUrespAllocCtx) { r.SDBType = 3 },
+		"entry":               func(r *abi.ErdmaUrespAllocCtx) { r.SDBType, r.SDBOffset = sdbEntry, 16 },
+		"2^32-1 as the kind":  func(r *abi.ErdmaUrespAllocCtx) { r.SDBType = ^uint32(0) },
+		"2^32-1 as the entry": func(r *abi.ErdmaUrespAllocCtx) { r.SDBType, r.SDBOffset = sdbEntry, ^uint32(0) },
+		"negative offset":     func(r *abi.ErdmaUrespAllocCtx) { r.CDB = 1 << 63 },
+		"all bits 1":          func(r *abi.ErdmaUrespAllocCtx) { r.RDB = ^uint64(0) },
 	} {
 		r := &rig{kernel: newKernel(t)}
 		r.context = set
-		if err := r.start(uverbs.NodeRNIC); !errors.Is(err, errors.ErrUnsupported) {
-			t.Errorf("%s: Driver.Open = %v, want ErrUnsupported", name, err)
+		if err := r.start(uverbs.NodeRNIC); !errors.Is(err, errors.ErrUnsupported) || r.mapped != 0 {
+			t.Errorf("%s: Driver.Open = %v with %d pages left, want ErrUnsupported and 0", name, err, r.mapped)
+		}
+	}
+	for name, offset := range map[string]func(*abi.ErdmaUrespAllocCtx) *uint64{
+		"send":       func(r *abi.ErdmaUrespAllocCtx) *uint64 { return &r.SDB },
+		"receive":    func(r *abi.ErdmaUrespAllocCtx) *uint64 { return &r.RDB },
+		"completion": func(r *abi.ErdmaUrespAllocCtx) *uint64 { return &r.CDB },
+	} {
+		for _, at := range []uint64{0, 9 << 12, 1<<12 + 1, 1<<63 - 1} {
+			r := &rig{kernel: newKernel(t)}
+			r.context = func(r *abi.ErdmaUrespAllocCtx) { *offset(r) = at }
+			if err := r.start(uverbs.NodeRNIC); !errors.Is(err, syscall.EINVAL) || r.mapped != 0 {
+				t.Errorf("Driver.Open with %s doorbells at %#x = %v with %d pages left, want EINVAL and 0", name, at, err, r.mapped)
+			}
 		}
 	}
 	r := &rig{kernel: newKernel(t)}
-	r.context = func(r *abi.ErdmaUrespAllocCtx) { r.SDB = 9 << 12 }
-	if err := r.start(uverbs.NodeRNIC); !errors.Is(err, syscall.EINVAL) {
-		t.Errorf("Driver.Open with an offset that cannot be mapped = %v, want EINVAL", err)
-	}
-	r = &rig{kernel: newKernel(t)}
 	r.kernel.open = syscall.EPERM
 	if err := r.start(uverbs.NodeRNIC); !errors.Is(err, syscall.EPERM) || !strings.Contains(err.Error(), "CAP_SYS_RAWIO") {
 		t.Errorf("Driver.Open without the capability = %v, want EPERM with its name", err)
@@ -53,14 +65,17 @@ func TestHostileContext(t *testing.T) {
 func TestHostileQueues(t *testing.T) {
 	r := newRig(t, uverbs.NodeRNIC)
 	cq := func() (provider.CQ, error) { return r.ctx.CreateCQ(&provider.CQConfig{Entries: 100}) }
-	for _, set := range []func(*abi.ErdmaUrespCreateCQ){
+	for i, set := range []func(*abi.ErdmaUrespCreateCQ){
 		func(c *abi.ErdmaUrespCreateCQ) { c.NumCQE = 256 },
+		func(c *abi.ErdmaUrespCreateCQ) { c.NumCQE = 64 },
 		func(c *abi.ErdmaUrespCreateCQ) { c.NumCQE = 0 },
+		func(c *abi.ErdmaUrespCreateCQ) { c.NumCQE = ^uint32(0) },
 		func(c *abi.ErdmaUrespCreateCQ) { c.CQID = 1 << 24 },
+		func(c *abi.ErdmaUrespCreateCQ) { c.CQID = ^uint32(0) },
 	} {
 		r.onCQ = set
-		if _, err := cq(); !errors.Is(err, errors.ErrUnsupported) {
-			t.Errorf("Context.CreateCQ = %v, want ErrUnsupported", err)
+		if _, err := cq(); !errors.Is(err, errors.ErrUnsupported) || len(r.device.cqs) != 0 {
+			t.Errorf("lie %d: Context.CreateCQ = %v with %d CQs left, want ErrUnsupported and 0", i, err, len(r.device.cqs))
 		}
 	}
 	r.onCQ = nil
@@ -69,23 +84,30 @@ func TestHostileQueues(t *testing.T) {
 		t.Fatalf("Context.CreateCQ: %v", err)
 	}
 	defer c.Close()
-	for _, set := range []func(*abi.ErdmaUrespCreateQP){
-		func(q *abi.ErdmaUrespCreateQP) { q.NumSQE *= 2 },
-		func(q *abi.ErdmaUrespCreateQP) { q.NumRQE = 0 },
-		func(q *abi.ErdmaUrespCreateQP) { q.RQOffset++ },
-		func(q *abi.ErdmaUrespCreateQP) { q.QPID++ },
-	} {
-		r.onQP = set
-		if _, err := r.ctx.CreateQP(&provider.QPConfig{Type: provider.RC, PD: r.pd, SendCQ: c, RecvCQ: c}); !errors.Is(err, errors.ErrUnsupported) {
-			t.Errorf("Context.CreateQP = %v, want ErrUnsupported", err)
+	qp := func(lie string, want error) {
+		t.Helper()
+		_, err := r.ctx.CreateQP(&provider.QPConfig{Type: provider.RC, PD: r.pd, SendCQ: c, RecvCQ: c})
+		if !errors.Is(err, want) || len(r.device.qps) != 0 {
+			t.Errorf("%s: Context.CreateQP = %v with %d QPs left, want %v and 0", lie, err, len(r.device.qps), want)
 		}
 	}
-	r.onQP, r.made = nil, 1<<20-0x4fffe
-	if _, err := r.ctx.CreateQP(&provider.QPConfig{Type: provider.RC, PD: r.pd, SendCQ: c, RecvCQ: c}); !errors.Is(err, errors.ErrUnsupported) {
-		t.Errorf("Context.CreateQP with a number of 21 bits = %v, want ErrUnsupported", err)
+	for lie, set := range map[string]func(*abi.ErdmaUrespCreateQP){
+		"twice the blocks":     func(q *abi.ErdmaUrespCreateQP) { q.NumSQE *= 2 },
+		"half the blocks":      func(q *abi.ErdmaUrespCreateQP) { q.NumSQE /= 2 },
+		"no receives":          func(q *abi.ErdmaUrespCreateQP) { q.NumRQE = 0 },
+		"2^32-1 receives":      func(q *abi.ErdmaUrespCreateQP) { q.NumRQE = ^uint32(0) },
+		"another offset":       func(q *abi.ErdmaUrespCreateQP) { q.RQOffset++ },
+		"no offset":            func(q *abi.ErdmaUrespCreateQP) { q.RQOffset = 0 },
+		"the offset 2^32-4096": func(q *abi.ErdmaUrespCreateQP) { q.RQOffset = -doorbellPage & (1<<32 - 1) },
+		"another number":       func(q *abi.ErdmaUrespCreateQP) { q.QPID++ },
+	} {
+		r.onQP = set
+		qp(lie, errors.ErrUnsupported)
 	}
-	if n := len(r.device.qps); n != 0 {
-		t.Errorf("%d QPs are left in the kernel, want 0", n)
+	r.onQP = nil
+	for _, num := range []uint32{0, 1 << 20, 1<<32 - 1} {
+		r.made = num - 0x4ffff // num is assigned next
+		qp(fmt.Sprintf("the number %#x", num), errors.ErrUnsupported)
 	}
 }
 

@@ -27,6 +27,7 @@ type kernel struct {
 	handle  uint32
 	made    uint32 // QPs
 	atomics bool
+	mapped  int // pages of doorbells
 
 	// Tests change the responses of the kernel.
 	context func(*abi.ErdmaUrespAllocCtx)
@@ -55,7 +56,7 @@ func newKernel(t *testing.T) *kernel {
 func (k *kernel) Devices() ([]uverbs.DeviceInfo, error)            { return nil, nil }
 func (k *kernel) Open(uverbs.DeviceInfo) (uverbs.Transport, error) { return k, nil }
 func (k *kernel) Close() error                                     { return nil }
-func (k *kernel) Munmap([]byte) error                              { return nil }
+func (k *kernel) Munmap([]byte) error                              { k.mapped--; return nil }
 func (k *kernel) Replace(b []byte) error                           { clear(b); return nil }
 func (k *kernel) Write([]byte) error                               { return syscall.EINVAL }
 
@@ -64,6 +65,7 @@ func (k *kernel) Mmap(offset int64, length int) ([]byte, error) {
 	if r == nil || length != doorbellPage {
 		return nil, syscall.EINVAL
 	}
+	k.mapped++
 	return r.Bytes(), nil
 }
 

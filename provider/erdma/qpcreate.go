@@ -80,7 +80,7 @@ func (q *qp) create(cfg *provider.QPConfig) (err error) {
 		return err
 	}
 	q.handle, q.num = k.Handle, k.Num
-	if resp.QPID != k.Num || uint64(resp.NumSQE) != uint64(blocks) || uint64(resp.NumRQE) != uint64(slots) || uint64(resp.RQOffset) != uint64(sendSize) || !q.ctx.qps.add(q) {
+	if k.Num == 0 || resp.QPID != k.Num || uint64(resp.NumSQE) != uint64(blocks) || uint64(resp.NumRQE) != uint64(slots) || uint64(resp.RQOffset) != uint64(sendSize) || !q.ctx.qps.add(q) {
 		q.num = 0
 		return errors.Join(unsupported("the kernel made QP %#x (%#x) of %d blocks and %d receives at %d", k.Num, resp.QPID, resp.NumSQE, resp.NumRQE, resp.RQOffset),
 			q.ctx.File.DestroyQP(k.Handle))

@@ -52,7 +52,7 @@ func (c *Context) CreateCQ(cfg *provider.CQConfig) (provider.CQ, error) {
 		return nil, err
 	}
 	q := &cq{file: c.File, handle: k.Handle, wake: cfg.Wake}
-	if err := q.mapSlots(&resp); err != nil {
+	if err := q.mapSlots(&resp, uint32(cfg.Entries)); err != nil {
 		c.File.DestroyCQ(k.Handle)
 		return nil, err
 	}
@@ -60,10 +60,10 @@ func (c *Context) CreateCQ(cfg *provider.CQConfig) (provider.CQ, error) {
 	return q, nil
 }
 
-func (c *cq) mapSlots(resp *abi.SiwUrespCreateCQ) error {
+func (c *cq) mapSlots(resp *abi.SiwUrespCreateCQ, want uint32) error {
 	size := abi.Size[abi.SiwCQE]()
 	m := &c.memory
-	s, err := mapSlots(c.file, m, resp.CQKey, resp.NumCQE, size, abi.Size[abi.SiwCQCtrl]())
+	s, err := mapSlots(c.file, m, resp.CQKey, resp.NumCQE, want, size, abi.Size[abi.SiwCQCtrl]())
 	if err != nil {
 		return err
 	}

@@ -7,11 +7,9 @@ package siw
 import (
 	"errors"
 	"net"
-	"syscall"
 	"testing"
 
 	"purerdma/abi"
-	"purerdma/internal/ring"
 	"purerdma/provider"
 )
 
@@ -66,36 +64,6 @@ func TestArm(t *testing.T) {
 			t.Errorf("Arm(%v) = %v, word = %d, want SIW_NOTIFY_SOLICITED and SIW_NOTIFY_NEXT_COMPLETION", solicited, err, word())
 		}
 		abi.View[abi.SiwCQCtrl](r.cq.mapping.Bytes()[r.cq.Entries()*32:]).Flags = 0
-	}
-}
-
-// TestHostileSizes has the kernel report sizes and keys that no real kernel reports.
-func TestHostileSizes(t *testing.T) {
-	for name, set := range map[string]func(k *kernel, bad func(uint32) uint32){
-		"SQ": func(k *kernel, bad func(uint32) uint32) { k.sqes = bad },
-		"RQ": func(k *kernel, bad func(uint32) uint32) { k.rqes = bad },
-		"CQ": func(k *kernel, bad func(uint32) uint32) { k.cqes = bad },
-	} {
-		for _, n := range []uint32{0, 3, 1 << 22, 1<<22 + 1, 1 << 31, ^uint32(0)} {
-			if n == 0 && name == "RQ" {
-				continue // there is none then
-			}
-			r := &rig{kernel: newKernel(t)}
-			set(r.kernel, func(uint32) uint32 { return n })
-			err := r.open(4)
-			if !errors.Is(err, ring.ErrLayout) && !errors.Is(err, syscall.EINVAL) {
-				t.Errorf("%s of %d: error = %v, want ErrLayout or EINVAL", name, n, err)
-			}
-			r.f.Close()
-		}
-	}
-	for _, key := range []uint64{^uint64(0), 1 << 63} {
-		r := &rig{kernel: newKernel(t)}
-		r.key = func(uint64) uint64 { return key }
-		if err := r.open(4); err == nil {
-			t.Errorf("open with the mmap key %#x succeeded", key)
-		}
-		r.f.Close()
 	}
 }
 

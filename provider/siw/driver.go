@@ -72,12 +72,13 @@ func (c *Context) CreateAH(*provider.AHConfig) (provider.AH, error) {
 	return nil, fmt.Errorf("siw: address handles, iWARP has only connections: %w", errors.ErrUnsupported)
 }
 
-// mapSlots maps a queue of n slots that the kernel made, and more bytes after it.
-func mapSlots(f *uverbs.File, m *uverbs.Mapping, key uint64, n uint32, size, more int) (ring.Slots, error) {
+// mapSlots maps a queue of n slots that the kernel made, at least want, and more bytes after it.
+func mapSlots(f *uverbs.File, m *uverbs.Mapping, key uint64, n, want uint32, size, more int) (ring.Slots, error) {
 	// SIW_INVAL_UOBJ_KEY does not mark a missing queue, because the kernel also assigns that offset
-	// to a queue. If there is no queue, the command fails.
-	if n == 0 || n > maxSlots || key > 1<<62 {
-		return ring.Slots{}, fmt.Errorf("%w: %d slots, mapped by %#x", ring.ErrLayout, n, key)
+	// to a queue. If there is no queue, the command fails. The kernel uses all slots, so a queue of fewer slots
+	// would stop.
+	if n == 0 || n < want || n > maxSlots || key > 1<<62 {
+		return ring.Slots{}, fmt.Errorf("%w: %d slots instead of %d, mapped by %#x", ring.ErrLayout, n, want, key)
 	}
 	if err := m.Map(f, int64(key), int(n)*size+more); err != nil {
 		return ring.Slots{}, fmt.Errorf("map queue: %w", err)
@@ -87,6 +88,14 @@ func mapSlots(f *uverbs.File, m *uverbs.Mapping, key uint64, n uint32, size, mor
 		return ring.Slots{}, errors.Join(err, m.Close())
 	}
 	return s, nil
+}
+
+// checkSGE checks the number of elements that the kernel grants, at least want.
+func checkSGE(granted uint32, want int) error {
+	if granted > abi.SIW_MAX_SGE || int(granted) < want {
+		return fmt.Errorf("%w: %d scatter/gather elements instead of %d", ring.ErrLayout, granted, want)
+	}
+	return nil
 }
 
 // maxSlots bounds the size of a mapping that the kernel requests. The largest queue of siw is a CQ

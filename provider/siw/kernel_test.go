@@ -42,12 +42,22 @@ type kernel struct {
 	srqs   int    // number of SRQs
 
 	destroy func() error // called when a QP is destroyed
+
+	// sendSGEs and recvSGEs report the number of elements of a request.
+	sendSGEs, recvSGEs func(n uint32) uint32
+
+	// onNewQP changes the response to CREATE_QP.
+	onNewQP func(*abi.SiwUrespCreateQP)
+
+	objects, mapped int // CQs, QPs and SRQs, and mappings
 }
 
 func same(n uint32) uint32 { return 1 << bits.Len32(n-1) }
 
 func newKernel(t *testing.T) *kernel {
 	k := &kernel{t: t, sqes: same, rqes: same, cqes: same, key: func(k uint64) uint64 { return k }, queues: map[uint64]*mem.Region{}}
+	k.sendSGEs = func(n uint32) uint32 { return n }
+	k.recvSGEs = k.sendSGEs
 	k.depths, k.num = [2]uint8{3, 4}, 0x77
 	t.Cleanup(func() {
 		for _, r := range k.queues {
@@ -60,12 +70,15 @@ func newKernel(t *testing.T) *kernel {
 func (k *kernel) Devices() ([]uverbs.DeviceInfo, error)            { return nil, nil }
 func (k *kernel) Open(uverbs.DeviceInfo) (uverbs.Transport, error) { return k, nil }
 func (k *kernel) Close() error                                     { return nil }
-func (k *kernel) Munmap([]byte) error                              { return nil }
+func (k *kernel) Munmap([]byte) error                              { k.mapped--; return nil }
 func (k *kernel) Replace(b []byte) error                           { clear(b); return nil }
+
+// pages returns the number of pages of n bytes. The kernel compares the sizes of mappings in pages.
+func pages(n int) int { return (n + pageSize - 1) / pageSize }
 
 // queue allocates memory for a queue and returns its key.
 func (k *kernel) queue(size int) uint64 {
-	r, err := mem.Alloc(size)
+	r, err := mem.Alloc(pages(size) * pageSize)
 	if err != nil {
 		k.t.Fatalf("mem.Alloc: %v", err)
 	}
@@ -77,10 +90,10 @@ func (k *kernel) queue(size int) uint64 {
 
 func (k *kernel) Mmap(offset int64, length int) ([]byte, error) {
 	r := k.queues[uint64(offset)]
-	pages := func(n int) int { return (n + 4095) / 4096 }
 	if r == nil || pages(length) != pages(len(r.Bytes())) {
 		return nil, syscall.EINVAL
 	}
+	k.mapped++
 	return r.Bytes()[:length], nil
 }
 
@@ -106,6 +119,7 @@ func (k *kernel) Ioctl(req *uverbs.Request) error {
 	}
 	handle := func(id uint16) {
 		k.last++
+		k.objects++
 		req.Find(id).Value = uint64(k.last)
 	}
 	switch [2]uint16{req.Object, req.Method} {
@@ -121,11 +135,16 @@ func (k *kernel) Ioctl(req *uverbs.Request) error {
 		if c.MaxSendWR == 0 {
 			return syscall.EINVAL
 		}
-		copy(req.Find(abi.UVERBS_ATTR_CREATE_QP_RESP_CAP).Buf, abi.Bytes(&c))
+		answer := c
+		answer.MaxSendSGE, answer.MaxRecvSGE = k.sendSGEs(c.MaxSendSGE), k.recvSGEs(c.MaxRecvSGE)
+		copy(req.Find(abi.UVERBS_ATTR_CREATE_QP_RESP_CAP).Buf, abi.Bytes(&answer))
 		copy(req.Find(abi.UVERBS_ATTR_CREATE_QP_RESP_QP_NUM).Buf, abi.Bytes(&k.num))
 		r := abi.SiwUrespCreateQP{NumSQE: k.sqes(c.MaxSendWR), SQKey: k.queue(int(same(c.MaxSendWR)) * 120)}
 		if c.MaxRecvWR > 0 {
 			r.NumRQE, r.RQKey = k.rqes(c.MaxRecvWR), k.queue(int(same(c.MaxRecvWR))*112)
+		}
+		if k.onNewQP != nil {
+			k.onNewQP(&r)
 		}
 		if k.made != nil {
 			k.made()
@@ -135,15 +154,19 @@ func (k *kernel) Ioctl(req *uverbs.Request) error {
 		if k.destroy != nil {
 			return k.destroy()
 		}
+		k.objects--
+	case [2]uint16{abi.UVERBS_OBJECT_CQ, abi.UVERBS_METHOD_CQ_DESTROY}:
+		k.objects--
 	case [2]uint16{abi.UVERBS_OBJECT_SRQ, abi.UVERBS_METHOD_SRQ_CREATE}:
 		handle(abi.UVERBS_ATTR_CREATE_SRQ_HANDLE)
 		k.srqs++
 		n := binary.NativeEndian.Uint32(req.Find(abi.UVERBS_ATTR_CREATE_SRQ_MAX_WR).Buf)
-		sge := uint32(2)
+		sge := k.recvSGEs(binary.NativeEndian.Uint32(req.Find(abi.UVERBS_ATTR_CREATE_SRQ_MAX_SGE).Buf))
 		copy(req.Find(abi.UVERBS_ATTR_CREATE_SRQ_RESP_MAX_SGE).Buf, abi.Bytes(&sge))
 		return reply(abi.Bytes(&abi.SiwUrespCreateSRQ{NumRQE: k.rqes(n), SRQKey: k.queue(int(same(n)) * 112)}))
 	case [2]uint16{abi.UVERBS_OBJECT_SRQ, abi.UVERBS_METHOD_SRQ_DESTROY}:
 		k.srqs--
+		k.objects--
 	case [2]uint16{abi.UVERBS_OBJECT_DEVICE, abi.UVERBS_METHOD_INVOKE_WRITE}:
 		return k.invoke(req, reply)
 	}
@@ -218,16 +241,7 @@ func newRig(t *testing.T, depth int) *rig {
 }
 
 func (r *rig) open(depth int) error {
-	var err error
-	if r.f, err = uverbs.Open(r.kernel, uverbs.DeviceInfo{Name: "siw0"}); err != nil {
-		return err
-	}
-	ctx, err := Driver{}.Open(r.f)
-	if err != nil {
-		return err
-	}
-	r.ctx = ctx.(*Context)
-	if r.pd, err = r.ctx.AllocPD(); err != nil {
+	if err := r.openDevice(); err != nil {
 		return err
 	}
 	c, err := r.ctx.CreateCQ(&provider.CQConfig{Entries: 4 * depth, Wake: func() { r.wakes++ }})
@@ -243,6 +257,21 @@ func (r *rig) open(depth int) error {
 	}
 	r.qp = q.(*qp)
 	return nil
+}
+
+// openDevice opens the device and allocates a PD.
+func (r *rig) openDevice() error {
+	var err error
+	if r.f, err = uverbs.Open(r.kernel, uverbs.DeviceInfo{Name: "siw0"}); err != nil {
+		return err
+	}
+	ctx, err := Driver{}.Open(r.f)
+	if err != nil {
+		return err
+	}
+	r.ctx = ctx.(*Context)
+	r.pd, err = r.ctx.AllocPD()
+	return err
 }
 
 func (r *rig) state(s provider.QPState) {

@@ -11,6 +11,7 @@ import (
 
 	"purerdma/abi"
 	"purerdma/internal/leak"
+	"purerdma/internal/ring"
 	"purerdma/provider"
 	"purerdma/uverbs"
 )
@@ -40,6 +41,9 @@ func (c *Context) CreateQP(cfg *provider.QPConfig) (provider.QP, error) {
 	}
 	asked := cfg.Cap
 	asked.SendWR = max(asked.SendWR, 1) // siw has no QP without a send queue
+	if cfg.SRQ != nil {
+		asked.RecvWR, asked.RecvSGE = 0, 0
+	}
 	kcfg := uverbs.QPConfig{
 		Type:       uint8(cfg.Type),
 		PD:         cfg.PD.Handle(),
@@ -62,7 +66,6 @@ func (c *Context) CreateQP(cfg *provider.QPConfig) (provider.QP, error) {
 		}
 		h := cfg.SRQ.Handle()
 		kcfg.SRQ = &h
-		kcfg.Cap.MaxRecvWR, kcfg.Cap.MaxRecvSGE = 0, 0
 	}
 	if cfg.SignalAll {
 		kcfg.Flags |= abi.IB_UVERBS_QP_CREATE_SQ_SIG_ALL
@@ -93,7 +96,10 @@ func (c *Context) CreateQP(cfg *provider.QPConfig) (provider.QP, error) {
 
 // mapQueues maps the queues that the kernel made for the requested sizes.
 func (q *qp) mapQueues(resp *abi.SiwUrespCreateQP, asked *provider.QPCap, k abi.UverbsQPCap) error {
-	if err := q.sq.open(q.ctx.File, resp, int(k.MaxSendSGE)); err != nil {
+	if (resp.NumRQE == 0) != (asked.RecvWR <= 0) || resp.NumRQE != 0 && resp.RQKey == resp.SQKey {
+		return fmt.Errorf("receive queue: %w: %d slots instead of %d, mapped by %#x", ring.ErrLayout, resp.NumRQE, asked.RecvWR, resp.RQKey)
+	}
+	if err := q.sq.open(q.ctx.File, resp, asked, k.MaxSendSGE); err != nil {
 		return fmt.Errorf("send queue: %w", err)
 	}
 	// The queues may exceed the requested sizes. Their actual sizes, less the spare slot, count.
@@ -103,7 +109,7 @@ func (q *qp) mapQueues(resp *abi.SiwUrespCreateQP, asked *provider.QPCap, k abi.
 	if resp.NumRQE == 0 {
 		return nil // no queue, or replaced by an SRQ
 	}
-	if err := q.rq.open(q.ctx.File, resp.RQKey, resp.NumRQE, int(k.MaxRecvSGE)); err != nil {
+	if err := q.rq.open(q.ctx.File, resp.RQKey, resp.NumRQE, withSpare(asked.RecvWR), k.MaxRecvSGE, asked.RecvSGE); err != nil {
 		return errors.Join(fmt.Errorf("receive queue: %w", err), q.sq.mapping.Close())
 	}
 	q.rq.spare = spare(q.rq.slots.Len(), asked.RecvWR)

@@ -28,12 +28,15 @@ type recvQueue struct {
 }
 
 // open maps the queue.
-func (rq *recvQueue) open(f *uverbs.File, key uint64, n uint32, maxSGE int) error {
-	s, err := mapSlots(f, &rq.mapping, key, n, abi.Size[abi.SiwRQE](), 0)
+func (rq *recvQueue) open(f *uverbs.File, key uint64, n, want, maxSGE uint32, wantSGE int) error {
+	if err := checkSGE(maxSGE, wantSGE); err != nil {
+		return err
+	}
+	s, err := mapSlots(f, &rq.mapping, key, n, want, abi.Size[abi.SiwRQE](), 0)
 	if err != nil {
 		return err
 	}
-	rq.slots, rq.maxSGE = s, min(maxSGE, abi.SIW_MAX_SGE)
+	rq.slots, rq.maxSGE = s, int(maxSGE)
 	return nil
 }
 

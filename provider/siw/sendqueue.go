@@ -36,12 +36,15 @@ type sendQueue struct {
 }
 
 // open maps the queue.
-func (sq *sendQueue) open(f *uverbs.File, resp *abi.SiwUrespCreateQP, maxSGE int) error {
-	s, err := mapSlots(f, &sq.mapping, resp.SQKey, resp.NumSQE, abi.Size[abi.SiwSQE](), 0)
+func (sq *sendQueue) open(f *uverbs.File, resp *abi.SiwUrespCreateQP, asked *provider.QPCap, maxSGE uint32) error {
+	if err := checkSGE(maxSGE, asked.SendSGE); err != nil {
+		return err
+	}
+	s, err := mapSlots(f, &sq.mapping, resp.SQKey, resp.NumSQE, withSpare(asked.SendWR), abi.Size[abi.SiwSQE](), 0)
 	if err != nil {
 		return err
 	}
-	sq.slots, sq.maxSGE = s, min(maxSGE, abi.SIW_MAX_SGE)
+	sq.slots, sq.maxSGE = s, int(maxSGE)
 	sq.ord = -1
 	return nil
 }

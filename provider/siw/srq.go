@@ -43,7 +43,7 @@ func (c *Context) CreateSRQ(cfg *provider.SRQConfig) (provider.SRQ, error) {
 		return nil, err
 	}
 	s := &srq{file: c.File, handle: k.Handle, dropped: cfg.Dropped}
-	if err := s.rq.open(c.File, resp.SRQKey, resp.NumRQE, int(k.MaxSGE)); err != nil {
+	if err := s.rq.open(c.File, resp.SRQKey, resp.NumRQE, uint32(cfg.MaxWR), k.MaxSGE, cfg.MaxSGE); err != nil {
 		c.File.DestroySRQ(k.Handle)
 		return nil, err
 	}
