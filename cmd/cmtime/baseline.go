@@ -18,7 +18,7 @@ const (
 	// listener of the peers' meeting. rdma-core's server does not keep it.
 	listenTime = 5 * time.Second
 	// acceptTime is the time limit for the server to accept and close all sockets after the
-	// client has connected them.
+	// client has connected them, and for the client to connect its next socket.
 	acceptTime = 60 * time.Second
 	// lateTime is the time limit for sockets that reach the server after the client has ended.
 	lateTime = 5 * time.Second
@@ -33,14 +33,14 @@ func (m *mesh) baseline(ctx context.Context) error {
 	defer m.hangUp()
 	m.qps = false
 	if m.opt.listen {
-		return m.baselineServer(ctx, lateTime)
+		return m.baselineServer(ctx, acceptTime, lateTime)
 	}
 	return m.baselineClient(ctx)
 }
 
-// baselineServer accepts all sockets and closes them. It fails if some of them have not come
-// until late has passed since the client left the meeting.
-func (m *mesh) baselineServer(ctx context.Context, late time.Duration) error {
+// baselineServer accepts all sockets and closes them. It fails if the next socket does not come within a time
+// limit, and if some have not come until late has passed since the client left the meeting.
+func (m *mesh) baselineServer(ctx context.Context, limit, late time.Duration) error {
 	m.u.Printf("Server baseline socket setup\n")
 	ln, err := m.socketListener(ctx)
 	if err != nil {
@@ -52,7 +52,7 @@ func (m *mesh) baselineServer(ctx context.Context, late time.Duration) error {
 	defer context.AfterFunc(ctx, func() { ln.Close() })()
 	m.u.Printf("Accept sockets\n")
 	for i, c := range m.state.conns {
-		if c.sock, err = m.oob.accept(ln, m.u); err != nil {
+		if c.sock, err = m.oob.accept(ln, limit, m.u); err != nil {
 			if ctx.Err() != nil {
 				err = context.Cause(ctx)
 			}

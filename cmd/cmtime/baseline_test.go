@@ -4,7 +4,9 @@ package main
 
 import (
 	"context"
+	"errors"
 	"net"
+	"os"
 	"strconv"
 	"strings"
 	"testing"
@@ -177,8 +179,51 @@ func TestBaselineLostClient(t *testing.T) {
 		server.state.conns = append(server.state.conns, new(meshConn))
 	}
 	defer server.hangUp()
-	err := server.baselineServer(ctx, time.Millisecond)
+	err := server.baselineServer(ctx, time.Minute, time.Millisecond)
 	if err == nil || !strings.Contains(err.Error(), " of 5: peer 127.0.0.1:") {
 		t.Errorf("baselineServer() = %v, want a missing socket of a peer that has ended", err)
+	}
+}
+
+// TestBaselineSilentPeer has a client join and connect one socket, but not the others. The server must not wait
+// for these without limit, whether it is the root or not.
+func TestBaselineSilentPeer(t *testing.T) {
+	for _, root := range []bool{true, false} {
+		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+		defer cancel()
+		first := baselineMesh(ctx, t, "0", root)
+		second := baselineMesh(ctx, t, first.opt.port, !root)
+		server, client := first, second
+		if !root {
+			server, client = second, first
+			if err := client.oob.joined(ctx, false, client.u); err != nil {
+				t.Fatalf("joined: %v", err)
+			}
+			client.oob.ln.Close() // the server listens at its address
+		}
+		connected := make(chan error, 1)
+		go func() {
+			s, err := dialSocket(ctx, net.JoinHostPort("127.0.0.1", server.opt.port))
+			if err == nil {
+				t.Cleanup(func() { s.Close() })
+			}
+			connected <- err
+		}()
+		if root {
+			if err := server.oob.joined(ctx, true, server.u); err != nil {
+				t.Fatalf("joined: %v", err)
+			}
+		}
+		for range baselineConns {
+			server.state.conns = append(server.state.conns, new(meshConn))
+		}
+		defer server.hangUp()
+		err := server.baselineServer(ctx, 200*time.Millisecond, time.Minute)
+		if !errors.Is(err, os.ErrDeadlineExceeded) || !strings.Contains(err.Error(), " of 5: peer 127.0.0.1") {
+			t.Errorf("baselineServer() = %v, want a missing socket of 127.0.0.1", err)
+		}
+		if err := <-connected; err != nil {
+			t.Errorf("dialSocket: %v", err)
+		}
 	}
 }

@@ -13,6 +13,8 @@
 //
 //   - Up to version 51 the C program may end with status 0 although connections have failed. This program prints their number and ends with 255.
 //   - Like the newer C program, the newer version ends with status 1 at the first failure.
+//   - The newer version ends with an error if a peer does not reach the next step within a time limit, which is 10 minutes or
+//     more. With -S it ends if the client does not connect the next socket within a minute.
 //   - A server that is stopped by a signal ends like a process that the signal kills, which is 128 plus the signal's number in a shell.
 //   - Numbers must be numbers and in range.
 //   - Arguments without a flag are rejected.

@@ -55,6 +55,22 @@ type meshOptions struct {
 	timeout    time.Duration // -t
 }
 
+// The time that a peer has to reach a step: connectTime, connTime for each connection, and the timeouts and retries of the
+// resolutions. The kernel's connection manager needs up to 2 minutes for a connection. A slow peer makes a hundred
+// connections per second.
+const (
+	connectTime = 10 * time.Minute
+	connTime    = 20 * time.Millisecond
+	maxSyncTime = 24 * time.Hour
+)
+
+// syncTime returns the time that the other peers have to reach a step. They may have other options than this peer.
+func (o *meshOptions) syncTime() time.Duration {
+	conns := float64(o.conns) * float64(o.peers) * float64(connTime)
+	resolve := 2 * float64(o.retries+1) * float64(o.timeout)
+	return time.Duration(min(float64(connectTime)+conns+resolve, float64(maxSyncTime)))
+}
+
 var (
 	errMeshNeeds  = errors.New("missing own address (-b or -B) or controller address (-C)")
 	errTwoSources = errors.New("only one of -B and -b is accepted")

@@ -9,6 +9,7 @@ import (
 	"io"
 	"net"
 	"net/netip"
+	"os"
 	"syscall"
 	"time"
 
@@ -21,6 +22,7 @@ type oob struct {
 	ln    net.Listener // listener of the root, until it has all leaves. With -S the baseline closes it
 	conns []net.Conn   // of the root to each leaf in the order of their hellos, or of a leaf to the root
 	root  bool
+	limit time.Duration // time that the other peers have to reach a step that this peer has reached
 	// socket is the first socket of the leaf, from joined to accept.
 	socket net.Conn
 	stop   func() bool
@@ -29,7 +31,7 @@ type oob struct {
 // meet determines whether this peer is the root, which then listens for its leaves, or a leaf.
 // It connects a leaf to the root.
 func meet(ctx context.Context, opt *meshOptions, u *tool.UI) (*oob, error) {
-	o := &oob{}
+	o := &oob{limit: opt.syncTime()}
 	addr := net.JoinHostPort(opt.controller, opt.port)
 	var lc net.ListenConfig
 	ln, err := lc.Listen(ctx, "tcp", addr)
@@ -103,14 +105,21 @@ func hostOf(conn net.Conn) netip.Addr {
 	return conn.RemoteAddr().(*net.TCPAddr).AddrPort().Addr().Unmap()
 }
 
-// accept returns the next socket of the leaf, which connects to the root's listener. It closes the sockets of other hosts.
-func (o *oob) accept(ln net.Listener, u *tool.UI) (net.Conn, error) {
+// accept returns the next socket of the leaf, which connects to the root's listener. It closes the sockets of other
+// hosts, and fails if the leaf does not connect within the time limit.
+func (o *oob) accept(ln net.Listener, limit time.Duration, u *tool.UI) (net.Conn, error) {
 	if s := o.socket; s != nil {
 		o.socket = nil
 		return s, nil
 	}
+	if err := ln.(*net.TCPListener).SetDeadline(time.Now().Add(limit)); err != nil {
+		return nil, err
+	}
 	for {
 		s, err := ln.Accept()
+		if errors.Is(err, os.ErrDeadlineExceeded) {
+			return nil, fmt.Errorf("peer %v has not connected for %v: %w", o.conns[0].RemoteAddr(), limit, err)
+		}
 		if err != nil || !o.root || hostOf(s) == hostOf(o.conns[0]) {
 			return s, err
 		}
@@ -119,18 +128,27 @@ func (o *oob) accept(ln net.Listener, u *tool.UI) (net.Conn, error) {
 	}
 }
 
-// sync waits until all peers have reached the same point, which is identified by step. It has no time limit, because a
-// peer may need any time for its connections. It fails when a peer ends, and when TCP finds that its host has vanished.
+// sync waits until all peers have reached the same point, which is identified by step. It fails when a peer ends, when
+// TCP finds that its host has vanished, and when the time limit has passed. The root may itself be late and then waits
+// for the other leaves, so a leaf waits twice as long.
 func (o *oob) sync(step meshStep) error {
-	mine := []byte{byte(step)}
+	mine, limit := []byte{byte(step)}, o.limit
 	if !o.root {
+		limit *= 2
 		if _, err := o.conns[0].Write(mine); err != nil {
 			return err
 		}
 	}
+	end := time.Now().Add(limit)
 	for _, c := range o.conns {
 		var theirs [1]byte
-		if _, err := io.ReadFull(c, theirs[:]); err != nil {
+		c.SetReadDeadline(end)
+		_, err := io.ReadFull(c, theirs[:])
+		c.SetReadDeadline(time.Time{})
+		if errors.Is(err, os.ErrDeadlineExceeded) {
+			return fmt.Errorf("peer %v is not at step %q after %v: %w", c.RemoteAddr(), meshStepNames[step], limit, err)
+		}
+		if err != nil {
 			return fmt.Errorf("peer %v: %w", c.RemoteAddr(), err)
 		}
 		if theirs[0] != mine[0] {
