@@ -18,7 +18,7 @@ MINIMIZE := 20x
 CROSS   := linux/arm64 linux/riscv64 linux/386 darwin/arm64 windows/amd64
 # The C programs that ours are held against, as Debian packages. From netcat on they run under librspreload.
 # iproute2 has rdma.
-PEERS   := rdmacm-utils,ibverbs-utils,ibverbs-providers,iproute2,netcat-traditional,ncat,curl,wget,socat
+PEERS   := rdmacm-utils,ibverbs-utils,ibverbs-providers,iproute2,netcat-traditional,ncat,curl,wget,socat,weborf,merecat,tinyproxy-bin
 BENCH_C := $(PEERS),perftest,libibverbs-dev,librdmacm-dev
 # What make bench runs in. 1 GiB is registered. Without the parameter, which rdmavm adds
 # itself where this machine's clock is the same, an emulated processor has no clock that a

@@ -3,12 +3,26 @@
 package interop
 
 import (
+	"bytes"
 	"context"
 	"crypto/rand"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
 	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"syscall"
 	"testing"
 
 	"purerdma/internal/vmtest"
+	"purerdma/test/pairing"
 )
 
 // TestPreloadHTTP serves HTTP by net/http to ordinary C programs.
@@ -31,4 +45,166 @@ func TestPreloadHTTP(t *testing.T) {
 			})
 		})
 	}
+}
+
+// preloadedServers are HTTP servers that run with librspreload.
+var preloadedServers = []struct {
+	name   string
+	family int    // index of the path
+	user   uint32 // number of the user
+	args   func(t *testing.T, server, port, dir string) []string
+}{
+	// Its sockets have IPv6. For an IPv4 address it binds the IPv4-mapped address, which the kernel's rdma_cm refuses.
+	{"weborf", 1, 0, func(_ *testing.T, server, port, dir string) []string {
+		return []string{"-i", server, "-p", port, "-b", dir}
+	}},
+	// As root it sets its user again. Then the kernel refuses commands on the file descriptors that it has opened before
+	// (ib_safe_file_access).
+	{"merecat", 0, unprivileged, func(t *testing.T, server, port, dir string) []string {
+		conf := writeFile(t, filepath.Join(dir, "merecat.conf"), "hostname = %q\n", server)
+		return []string{"-n", "-f", conf, "-p", port, "-P", conf + ".pid", dir}
+	}},
+}
+
+// unprivileged is the number of a user without rights.
+const unprivileged = 65534
+
+// TestPreloadHTTPServer fetches a file by net/http from ordinary C servers, on several connections at a time.
+func TestPreloadHTTPServer(t *testing.T) {
+	vmtest.Need(t)
+	for _, s := range preloadedServers {
+		t.Run(s.name, func(t *testing.T) {
+			vmtest.NoLeaks(t)
+			vmtest.AnyMemory(t)
+			path, port, dir, want := paths(t)[s.family], newPort(), publicDir(t), make([]byte, preloadSize)
+			rand.Read(want)
+			writeFile(t, filepath.Join(dir, "file"), "%s", want)
+			ctx, cancel := context.WithTimeout(t.Context(), preloadLimit)
+			defer cancel()
+			cmd := preloadedCommand(ctx, t, s.name, s.args(t, path.Server, port, dir)...)
+			cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: s.user, Gid: s.user}}
+			defer servePreloaded(ctx, t, vmtest.Hosts(t, 2)[0], cmd)()
+			transport := &http.Transport{DialContext: preloadDialer(path).DialContext}
+			defer transport.CloseIdleConnections()
+			var all sync.WaitGroup
+			for range 3 {
+				all.Go(func() {
+					for range 2 {
+						got, err := requestHTTP(ctx, transport, "GET", "http://"+net.JoinHostPort(path.Server, port)+"/file", nil)
+						if err != nil || !bytes.Equal(got, want) {
+							t.Errorf("GET = %d bytes, %v, want the %d bytes of the file", len(got), err, len(want))
+						}
+					}
+				})
+			}
+			all.Wait()
+		})
+	}
+}
+
+// TestPreloadProxy sends requests by net/http through an ordinary C proxy to a server of net/http. The proxy accepts
+// connections of package rsocket, and makes connections to it. The proxy is on the second host, because whenRead
+// watches connections to the first host. A request with TLS makes the proxy a tunnel.
+func TestPreloadProxy(t *testing.T) {
+	ends := paths(t)[0]
+	path := pairing.Path{Server: ends.Client, Client: ends.Server} // to the proxy
+	certificate := httptest.NewTLSServer(nil)
+	defer certificate.Close()
+	clientConfig := certificate.Client().Transport.(*http.Transport).TLSClientConfig
+	clientConfig.ServerName = "example.com" // the name in the certificate
+	for _, scheme := range []string{"http", "https"} {
+		t.Run(scheme, func(t *testing.T) {
+			vmtest.NoLeaks(t)
+			whenRead(t, func(ctx context.Context) error {
+				ln := listenRsocket(ctx, t, ends)
+				origin := &http.Server{Handler: http.HandlerFunc(echoHTTP), TLSConfig: &tls.Config{Certificates: certificate.TLS.Certificates}}
+				if scheme == "https" {
+					go origin.ServeTLS(ln, "", "")
+				} else {
+					go origin.Serve(ln)
+				}
+				defer origin.Close()
+				port := newPort()
+				conf := writeFile(t, filepath.Join(t.TempDir(), "tinyproxy.conf"), "Listen %s\nPort %s\nBind %s\nTimeout 60\n", path.Server, port, path.Server)
+				defer servePreloaded(ctx, t, vmtest.Hosts(t, 2)[1], preloadedCommand(ctx, t, "tinyproxy", "-d", "-c", conf))()
+				transport := &http.Transport{
+					DialContext:     preloadDialer(path).DialContext,
+					Proxy:           http.ProxyURL(&url.URL{Scheme: "http", Host: net.JoinHostPort(path.Server, port)}),
+					TLSClientConfig: clientConfig,
+				}
+				defer transport.CloseIdleConnections()
+				body := make([]byte, preloadSize)
+				rand.Read(body)
+				got, err := requestHTTP(ctx, transport, "POST", scheme+"://"+ln.Addr().String()+"/", body)
+				if err != nil || !bytes.Equal(got, body) {
+					return fmt.Errorf("POST = %d bytes, %v, want the %d bytes of the request", len(got), err, len(body))
+				}
+				return nil
+			})
+		})
+	}
+}
+
+// echoHTTP answers a request with its body, after it has read all of it.
+func echoHTTP(w http.ResponseWriter, r *http.Request) {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	w.Write(body)
+}
+
+// requestHTTP sends a request and returns the body of the answer.
+func requestHTTP(ctx context.Context, transport *http.Transport, method, address string, body []byte) ([]byte, error) {
+	req, err := http.NewRequestWithContext(ctx, method, address, bytes.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	res, err := (&http.Client{Transport: transport}).Do(req)
+	if err != nil {
+		return nil, err
+	}
+	got, err := io.ReadAll(res.Body)
+	err = errors.Join(err, res.Body.Close())
+	if res.StatusCode != http.StatusOK {
+		err = errors.Join(err, errors.New(res.Status))
+	}
+	return got, err
+}
+
+// servePreloaded starts a server and waits until it listens on the host. stop kills it.
+func servePreloaded(ctx context.Context, t *testing.T, host vmtest.Host, cmd *exec.Cmd) (stop func()) {
+	t.Helper()
+	listeners := host.Listeners(t)
+	p := startCommand(t, cmd, nil)
+	awaitListening(ctx, t, host, listeners)
+	return func() {
+		cmd.Process.Kill()
+		<-p.ended
+		t.Logf("%s printed:\n%s%s", cmd.Path, &p.stdout, &p.stderr)
+	}
+}
+
+// publicDir returns a new directory that all users may use. It is removed at the end of the test.
+func publicDir(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("/tmp", "")
+	if err != nil {
+		t.Fatalf("os.MkdirTemp: %v", err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	if err := os.Chmod(dir, 0o777); err != nil {
+		t.Fatalf("os.Chmod: %v", err)
+	}
+	return dir
+}
+
+// writeFile writes a file that all users may read, and returns its name.
+func writeFile(t *testing.T, name, format string, args ...any) string {
+	t.Helper()
+	if err := os.WriteFile(name, fmt.Appendf(nil, format, args...), 0o644); err != nil {
+		t.Fatalf("os.WriteFile: %v", err)
+	}
+	return name
 }
