@@ -50,7 +50,7 @@ func TestStreams(t *testing.T) {
 		for _, pair := range pairs(ours, theirs) {
 			for _, f := range flags {
 				if pair[1].Name == "C" && strings.Contains(f, "-T a") {
-					continue // rdma-core's client often ends with status 16 before its first row, also with its own server
+					continue // it can fail at the end of a test (docs/reference/driver-faults.md)
 				}
 				t.Run(fmt.Sprintf("%s %s-%s %s", name, pair[0].Name, pair[1].Name, f), func(t *testing.T) {
 					path := paths(t)[0]
