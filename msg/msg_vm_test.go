@@ -7,10 +7,6 @@ import (
 	"errors"
 	"io"
 	"net/netip"
-	"os"
-	"path/filepath"
-	"strconv"
-	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -51,31 +47,12 @@ func vmPair(t *testing.T, o ends) (client, server *msg.Conn) {
 	return c, accept(t, ln)
 }
 
-// rnrErrors returns the number of messages that found no posted receive, on all RDMA devices. It is
-// 0 if the driver does not count them.
-func rnrErrors(t *testing.T) (sum int64) {
-	t.Helper()
-	files, _ := filepath.Glob("/sys/class/infiniband/*/ports/1/hw_counters/rcvd_rnr_err")
-	for _, f := range files {
-		b, err := os.ReadFile(f)
-		if err != nil {
-			t.Fatalf("os.ReadFile: %v", err)
-		}
-		n, err := strconv.ParseInt(strings.TrimSpace(string(b)), 10, 64)
-		if err != nil {
-			t.Fatalf("strconv.ParseInt: %v", err)
-		}
-		sum += n
-	}
-	return sum
-}
-
 // TestVMCalls makes calls and sends messages in both directions at a time. No message may find the
 // receives used up.
 func TestVMCalls(t *testing.T) {
 	for name, o := range sizes {
 		t.Run(name, func(t *testing.T) {
-			before := rnrErrors(t)
+			before := vmtest.RNRs(t)
 			c, s := vmPair(t, o)
 			ctx := streamconntest.Deadline(t)
 			go serve(c)
@@ -95,8 +72,8 @@ func TestVMCalls(t *testing.T) {
 				}
 			}
 			all.Wait()
-			if now := rnrErrors(t); now != before {
-				t.Errorf("rcvd_rnr_err grew by %d, want 0", now-before)
+			if now := vmtest.RNRs(t); now != before {
+				t.Errorf("RNRs() grew by %d, want 0", now-before)
 			}
 		})
 	}
@@ -284,7 +261,7 @@ func TestVMFramesAreNotLent(t *testing.T) {
 // TestVMStreams makes calls with several replies in both directions at a time. No part may find the receives
 // used up.
 func TestVMStreams(t *testing.T) {
-	before := rnrErrors(t)
+	before := vmtest.RNRs(t)
 	c, s := vmPair(t, streamEnds)
 	go serveCounts(c)
 	go serveCounts(s)
@@ -307,8 +284,8 @@ func TestVMStreams(t *testing.T) {
 		}
 	}
 	all.Wait()
-	if now := rnrErrors(t); now != before {
-		t.Errorf("rcvd_rnr_err grew by %d, want 0", now-before)
+	if now := vmtest.RNRs(t); now != before {
+		t.Errorf("RNRs() grew by %d, want 0", now-before)
 	}
 }
 

@@ -100,7 +100,7 @@ func carried(t testing.TB) map[string]int64 {
 		if TwoVMs() {
 			sum["packets"] += Counter(t, "hw_counters/rcvd_pkts")
 		}
-		sum["RNR"] = Counter(t, "hw_counters/send_rnr_err") + Counter(t, "hw_counters/rcvd_rnr_err")
+		sum["RNR"] = RNRs(t)
 	case "mlx5":
 		words := Counter(t, "counters/port_xmit_data")
 		if TwoVMs() {
@@ -109,6 +109,16 @@ func carried(t testing.TB) map[string]int64 {
 		sum["port"] = 4 * words // words have 4 bytes
 	}
 	return sum
+}
+
+// RNRs returns the number of RNR NAKs that all devices have sent or received, because a message found no posted receive.
+// It is 0 on other drivers than rxe, which do not count them.
+func RNRs(t testing.TB) int64 {
+	t.Helper()
+	if Driver() != "rxe" {
+		return 0
+	}
+	return Counter(t, "hw_counters/send_rnr_err") + Counter(t, "hw_counters/rcvd_rnr_err")
 }
 
 // here reports whether the host is of this virtual machine.
