@@ -71,20 +71,23 @@ type program struct {
 
 func (p *program) run(ctx context.Context) error {
 	p.meet = &meeting{opt: p.opt, ui: p.ui}
+	client := p.opt.names.Dest != ""
+	if client { // as in C, also if the look-up fails
+		p.ui.Printf("%s", Head)
+	}
 	var err error
 	if p.meet.local, p.meet.remote, err = p.opt.names.Resolve(ctx); err != nil {
 		p.ui.FailLookup("getaddrinfo", err)
 		return err
 	}
-	client := p.opt.names.Dest != ""
 	if !client {
 		if err := p.meet.listen(ctx, p.opt.inline); err != nil {
 			return err
 		}
 		defer p.meet.ln.Close()
 		defer context.AfterFunc(ctx, func() { p.meet.ln.Close() })()
+		p.ui.Printf("%s", Head)
 	}
-	p.ui.Printf("%s", Head)
 	if p.opt.custom {
 		p.Session = NewSession(nil, client, p.opt.verify, p.opt.size)
 		return p.phase(ctx, p.opt.inline, []Test{{Name: "custom", Size: p.opt.size, Count: p.opt.count, Iterations: p.opt.iterations}})

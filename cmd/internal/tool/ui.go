@@ -61,8 +61,8 @@ func (u *UI) Fail(err error) { u.Errorf("%s: %v\n", u.Name, err) }
 // FailLookup reports a failed look-up of an address. It prints the message of gai_strerror(3) on standard
 // output, behind what, and then err.
 func (u *UI) FailLookup(what string, err error) {
-	if code, ok := errors.AsType[addrinfo.EAI](err); ok {
-		u.Printf("%s: %v\n", what, code)
+	if _, ok := errors.AsType[addrinfo.EAI](err); ok {
+		u.Printf("%s: %s\n", what, addrinfo.Strerror(err))
 	}
 	u.Fail(err)
 }
