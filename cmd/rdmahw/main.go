@@ -112,36 +112,34 @@ func main() { tool.Main(newProgram().run) }
 type program struct {
 	host    *verbs.Host
 	command func(args ...string) *exec.Cmd       // this program in a process of its own
-	tool    func(name string) (*exec.Cmd, error) // a program next to this one
+	tool    func(name string) (*exec.Cmd, error) // a program in programs
 	limit   func(*hwcheck.Check) time.Duration
+	// programs is the directory of the project's other programs, which is this program's directory.
+	programs string
 	// machineLimit bounds the description of the machine.
 	machineLimit time.Duration
 }
 
 func newProgram() *program {
-	return &program{
-		host: &verbs.Host{Drivers: verbs.DefaultHost().Drivers, Log: faultLog()},
-		command: func(args ...string) *exec.Cmd {
-			self, err := os.Executable()
-			if err != nil {
-				self = os.Args[0]
-			}
-			return exec.Command(self, args...)
-		},
-		tool: func(name string) (*exec.Cmd, error) {
-			self, err := os.Executable()
-			if err != nil {
-				return nil, err
-			}
-			path, err := exec.LookPath(filepath.Join(filepath.Dir(self), name))
-			if err != nil {
-				return nil, err
-			}
-			return exec.Command(path), nil
-		},
+	self, err := os.Executable()
+	if err != nil {
+		self = os.Args[0]
+	}
+	p := &program{
+		host:         &verbs.Host{Drivers: verbs.DefaultHost().Drivers, Log: faultLog()},
+		command:      func(args ...string) *exec.Cmd { return exec.Command(self, args...) },
 		limit:        func(c *hwcheck.Check) time.Duration { return c.Limit },
 		machineLimit: 30 * time.Second,
+		programs:     filepath.Dir(self),
 	}
+	p.tool = func(name string) (*exec.Cmd, error) {
+		path, err := exec.LookPath(filepath.Join(p.programs, name))
+		if err != nil {
+			return nil, err
+		}
+		return exec.Command(path), nil
+	}
+	return p
 }
 
 // faultLog returns the log of a host. It has the bytes of completions that a provider does not understand. Records of lower levels
@@ -259,7 +257,7 @@ func (o *options) setEffort(text string) error {
 // target returns the target of the flags, without a device and an address that the flags leave out. It uses no
 // device, so that the watchdog can call it.
 func (p *program) target(o *options) (*hwcheck.Target, error) {
-	t := &hwcheck.Target{Host: p.host, Device: o.device, Port: uint8(o.port), Destructive: o.destroy, Soak: o.soak}
+	t := &hwcheck.Target{Host: p.host, Device: o.device, Port: uint8(o.port), Destructive: o.destroy, Soak: o.soak, Programs: p.programs}
 	if o.effort != nil {
 		t.Effort = *o.effort
 	}

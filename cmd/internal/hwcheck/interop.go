@@ -75,9 +75,9 @@ func needsPrograms(t *trial) string {
 	}
 	reason := ""
 	for _, p := range interopPrograms {
-		_, err := installed(p.name)
+		_, err := t.target.installed(p.name)
 		if err == nil {
-			if _, err = ours(p.name); err == nil {
+			if _, err = t.target.ours(p.name); err == nil {
 				return ""
 			}
 			err = fmt.Errorf("there is no %s of this project next to this program", p.name)
@@ -92,12 +92,12 @@ func needsPrograms(t *trial) string {
 func checkInterop(t *trial) {
 	used := 0
 	for _, p := range interopPrograms {
-		theirs, err := installed(p.name)
+		theirs, err := t.target.installed(p.name)
 		if err != nil {
 			t.note("%v", err)
 			continue
 		}
-		own, err := ours(p.name)
+		own, err := t.target.ours(p.name)
 		if err != nil {
 			t.note("%v", err)
 			continue

@@ -80,7 +80,7 @@ func needsPerftest(t *trial) string {
 	if _, err := exec.LookPath("ib_write_lat"); err != nil {
 		return "perftest is not installed"
 	}
-	if _, err := ours("rdmaperf"); err != nil {
+	if _, err := t.target.ours("rdmaperf"); err != nil {
 		return "there is no rdmaperf next to this program"
 	}
 	if !t.target.Addr.IsValid() {
@@ -90,7 +90,7 @@ func needsPerftest(t *trial) string {
 }
 
 func checkPerftest(t *trial) {
-	own, err := ours("rdmaperf")
+	own, err := t.target.ours("rdmaperf")
 	t.must("find rdmaperf", err)
 	began, measured := time.Now(), 0
 	for _, c := range cells {

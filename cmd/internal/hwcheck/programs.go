@@ -13,22 +13,21 @@ import (
 	"time"
 )
 
-// ours returns the path of a program of this project, which is next to this one.
-func ours(name string) (string, error) {
-	self, err := os.Executable()
-	if err != nil {
-		return "", err
+// ours returns the path of a program of this project.
+func (t *Target) ours(name string) (string, error) {
+	if t.Programs == "" {
+		return "", fmt.Errorf("the directory of this project's programs, such as %s, is not known", name)
 	}
-	return exec.LookPath(filepath.Join(filepath.Dir(self), name))
+	return exec.LookPath(filepath.Join(t.Programs, name))
 }
 
 // installed returns the path of a program of others in PATH.
-func installed(name string) (string, error) {
+func (t *Target) installed(name string) (string, error) {
 	path, err := exec.LookPath(name)
 	if err != nil {
 		return "", err
 	}
-	if own, err := ours(name); err == nil && sameFile(own, path) {
+	if own, err := t.ours(name); err == nil && sameFile(own, path) {
 		return "", errors.New(name + " in PATH is a program of this project")
 	}
 	return path, nil

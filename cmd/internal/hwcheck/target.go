@@ -35,6 +35,8 @@ type Target struct {
 	// Effort is the time in which a check with Load repeats its operations, until their number suffices for a card. Without it the
 	// check repeats them less often, as a model or a driver in software needs.
 	Effort time.Duration
+	// Programs is the directory of this project's programs, which some checks run. "" means that there are none.
+	Programs string
 	// Files is the directory for the files of a check. "" means that it leaves none.
 	Files string
 	// Record records the operations of a ConnectX in Files. The library then takes slower paths, so a check that
