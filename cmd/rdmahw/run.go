@@ -9,6 +9,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
+	"net/netip"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -117,11 +119,29 @@ func (r *runner) run(ctx context.Context, checks []hwcheck.Check) error {
 		}
 		r.enter(result)
 		if checks[i].Destructive {
-			r.addr = r.given // the interface may have lost the chosen address
+			r.addr = assigned(r.given) // the interface may have lost its addresses
 		}
 	}
 	r.add("kernel.txt", r.kernel.read(r.report.Machine.Device))
 	return r.ui.Failure()
+}
+
+// assigned returns an address if a network interface of this host has it, or "".
+func assigned(addr string) string {
+	want, err := netip.ParseAddr(addr)
+	if err != nil {
+		return ""
+	}
+	list, err := net.InterfaceAddrs()
+	if err != nil {
+		return ""
+	}
+	for _, a := range list {
+		if prefix, err := netip.ParsePrefix(a.String()); err == nil && prefix.Addr() == want {
+			return addr
+		}
+	}
+	return ""
 }
 
 // describe runs the child that chooses and describes the device. All later children use that device and its address. If

@@ -56,7 +56,7 @@ func checkWide(t *trial) {
 		}
 		t.note("%s: data compared", what)
 	}
-	t.needsOne(used, "completions of 128 bytes")
+	t.needsOne(used, "CQ with completions of 128 bytes")
 }
 
 // needsOne skips a check that has found nothing to use.
@@ -84,7 +84,7 @@ func checkCompressed(t *trial) {
 		}
 		t.note("%s: data compared", what)
 	}
-	t.needsOne(used, "compressed completions")
+	t.needsOne(used, "CQ with compressed completions")
 }
 
 // stamp is the timestamp of a completion. The completion was made between two times of the host.
@@ -116,7 +116,7 @@ func checkTimestamps(t *trial) {
 			t.note("%s: %v ahead of the host's", what, time.Unix(0, int64(last.device)).Sub(last.seen).Round(time.Microsecond))
 		}
 	}
-	t.needsOne(used, "timestamps")
+	t.needsOne(used, "CQ with timestamps")
 }
 
 // stamps returns timestamps of completions over about a second.

@@ -135,7 +135,12 @@ func checkUnbind(t *trial) {
 	dir, name, err := t.driverFiles()
 	t.must("find the driver", err)
 	write := func(file string) error { return os.WriteFile(filepath.Join(dir, file), []byte(name), 0) }
-	bound := false
+	bound := true
+	unbind := func() error {
+		err := write("unbind")
+		bound = err != nil
+		return err
+	}
 	bind := func() error {
 		if bound {
 			return nil
@@ -147,7 +152,7 @@ func checkUnbind(t *trial) {
 		return t.newInterfaceUp()
 	}
 	t.later(bind)
-	t.disturb("unbind", func() error { return write("unbind") }, bind)
+	t.disturb("unbind", unbind, bind)
 }
 
 func needsDevlink(t *trial) string {
