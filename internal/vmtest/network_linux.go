@@ -3,10 +3,13 @@
 package vmtest
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"net/netip"
 	"os"
+	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -102,24 +105,92 @@ func (h Host) MoveNeighbour(t testing.TB, ip netip.Addr) (undo func()) {
 // The kernel then deletes the routes. From now on it keeps the addresses.
 func (h Host) KeepConfiguration(t testing.TB) {
 	t.Helper()
+	h.keepAddresses(t)
+	routes := h.routes(t)
+	t.Cleanup(func() { h.restoreRoutes(t, routes) })
+}
+
+// keepAddresses makes the kernel keep the IPv6 addresses of the host's interface when it goes down.
+func (h Host) keepAddresses(t testing.TB) {
+	t.Helper()
 	if err := os.WriteFile("/proc/sys/net/ipv6/conf/"+h.Interface+"/keep_addr_on_down", []byte("1"), 0); err != nil {
 		t.Fatalf("os.WriteFile: %v", err)
 	}
+}
+
+// routes returns the routes of the host's interface, without the routes that the kernel makes with an address.
+func (h Host) routes(t testing.TB) []netlink.Route {
+	t.Helper()
 	all := &netlink.Route{LinkIndex: h.link(t).Attrs().Index, Table: unix.RT_TABLE_UNSPEC}
 	routes, err := netlink.RouteListFiltered(netlink.FAMILY_ALL, all, netlink.RT_FILTER_OIF|netlink.RT_FILTER_TABLE)
 	if err != nil {
 		t.Fatalf("RouteListFiltered(%s): %v", h.Interface, err)
 	}
+	return slices.DeleteFunc(routes, func(r netlink.Route) bool { return r.Protocol == unix.RTPROT_KERNEL })
+}
+
+// restoreRoutes adds routes to the host's interface, which may be a new one.
+func (h Host) restoreRoutes(t testing.TB, routes []netlink.Route) {
+	t.Helper()
+	for i := range routes {
+		routes[i].LinkIndex = h.link(t).Attrs().Index
+		if err := netlink.RouteReplace(&routes[i]); err != nil {
+			t.Errorf("RouteReplace(%v): %v", routes[i], err)
+		}
+	}
+}
+
+// KeepInterface restores the name, the addresses and the routes of the host's interface at the end of a test in which its driver
+// makes a new interface.
+func (h Host) KeepInterface(t testing.TB) {
+	t.Helper()
+	routes := h.routes(t)
+	addrs, err := netlink.AddrList(h.link(t), netlink.FAMILY_ALL)
+	if err != nil {
+		t.Fatalf("netlink.AddrList(%s): %v", h.Interface, err)
+	}
 	t.Cleanup(func() {
-		for i := range routes {
-			if routes[i].Protocol == unix.RTPROT_KERNEL {
-				continue // the kernel makes it with the address
-			}
-			if err := netlink.RouteReplace(&routes[i]); err != nil {
-				t.Errorf("RouteReplace(%v): %v", routes[i], err)
-			}
+		if err := h.renameInterface(); err != nil {
+			t.Errorf("renameInterface(%s): %v", h.Interface, err)
+			return
+		}
+		h.restoreAddresses(t, addrs)
+		h.restoreRoutes(t, routes)
+		if err := h.awaitAddresses(); err != nil {
+			t.Errorf("awaitAddresses(%s): %v", h.Device, err)
 		}
 	})
+}
+
+// renameInterface renames the interface of the host's device to the host's name for it.
+func (h Host) renameInterface() error {
+	names, err := filepath.Glob("/sys/class/infiniband/" + h.Device + "/device/net/*")
+	if err != nil || len(names) != 1 {
+		return fmt.Errorf("the device has interfaces %q, not one (%v)", names, err)
+	}
+	link, err := netlink.LinkByName(filepath.Base(names[0]))
+	if err != nil || link.Attrs().Name == h.Interface {
+		return err
+	}
+	return errors.Join(netlink.LinkSetDown(link), netlink.LinkSetName(link, h.Interface))
+}
+
+// restoreAddresses sets the host's interface up, and adds the addresses that it lacks.
+func (h Host) restoreAddresses(t testing.TB, addrs []netlink.Addr) {
+	t.Helper()
+	link := h.link(t)
+	if err := netlink.LinkSetUp(link); err != nil {
+		t.Errorf("netlink.LinkSetUp(%s): %v", h.Interface, err)
+	}
+	for i := range addrs {
+		a := &netlink.Addr{IPNet: addrs[i].IPNet}
+		if a.IP.To4() == nil {
+			a.Flags = unix.IFA_F_NODAD
+		}
+		if err := netlink.AddrReplace(link, a); err != nil {
+			t.Errorf("netlink.AddrReplace(%v): %v", a, err)
+		}
+	}
 }
 
 func (h Host) link(t testing.TB) netlink.Link {

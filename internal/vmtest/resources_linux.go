@@ -158,6 +158,11 @@ func (h Host) TryPlug() error {
 	if err != nil {
 		return err
 	}
+	return h.awaitAddresses()
+}
+
+// awaitAddresses waits until the host's device has the GIDs of its addresses.
+func (h Host) awaitAddresses() error {
 	path := "/sys/class/infiniband/" + h.Device + "/ports/1/gids/" + lastGID[Driver()]
 	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
 		if gid, err := os.ReadFile(path); err == nil && string(gid) != "0000:0000:0000:0000:0000:0000:0000:0000\n" {

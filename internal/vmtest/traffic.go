@@ -87,7 +87,7 @@ func carried(t testing.TB) map[string]int64 {
 		directions = append(directions, "rx_bytes")
 	}
 	for _, h := range Hosts(t, 2) {
-		if TwoVMs() && !h.here() {
+		if TwoVMs() && !h.Here() {
 			continue
 		}
 		for _, d := range directions {
@@ -121,8 +121,8 @@ func RNRs(t testing.TB) int64 {
 	return Counter(t, "hw_counters/send_rnr_err") + Counter(t, "hw_counters/rcvd_rnr_err")
 }
 
-// here reports whether the host is of this virtual machine.
-func (h Host) here() bool {
+// Here reports whether the host is of this virtual machine.
+func (h Host) Here() bool {
 	_, err := os.Stat("/sys/class/net/" + h.Interface)
 	return err == nil
 }
