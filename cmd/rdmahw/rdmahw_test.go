@@ -22,6 +22,7 @@ import (
 	"time"
 
 	"purerdma/cmd/internal/hwcheck"
+	"purerdma/cmd/internal/tool"
 	"purerdma/internal/hwreport"
 	"purerdma/internal/longtest"
 	"purerdma/internal/vmtest"
@@ -43,14 +44,23 @@ func TestMain(m *testing.M) {
 	case "hang":
 		time.Sleep(time.Hour)
 	default:
-		p := newProgram()
+		p := realProgram()
 		if _, ok := defects[kind]; ok {
 			p = onBroken(kind)
 		} else if build, ok := kinds[kind]; ok {
 			p = build()
 		}
-		os.Exit(p.run(context.Background(), os.Args[1:], os.Stdout, os.Stderr))
+		tool.Main(p.run)
 	}
+}
+
+// realProgram returns a program for the devices of this machine. It runs the project's programs next to RPING.
+func realProgram() *program {
+	p := testProgram("real")
+	if rping := os.Getenv("RPING"); rping != "" {
+		p.programs = filepath.Dir(rping)
+	}
+	return p
 }
 
 // kinds build the programs of children by their kinds.
@@ -168,12 +178,19 @@ func runReport(t *testing.T, p *program, args ...string) (int, *hwreport.Report,
 		t.Fatalf("run(%q) = %d, stdout %s, stderr %s, want a report", args, status, out.String(), errs.String())
 	}
 	t.Log(out.String())
+	r, files := readReport(t, file)
+	return status, r, files
+}
+
+// readReport reads a report and returns it with its files.
+func readReport(t *testing.T, file string) (*hwreport.Report, map[string]string) {
+	t.Helper()
 	files := archive(t, file)
 	r, err := hwreport.Read(strings.NewReader(files[hwreport.JSONFile]))
 	if err != nil {
 		t.Fatalf("hwreport.Read: %v", err)
 	}
-	return status, r, files
+	return r, files
 }
 
 // TestRun runs checks on the software ConnectX, in processes of their own.
