@@ -12,10 +12,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"iter"
 	"os"
 	"runtime"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -131,9 +133,14 @@ func (t *trial) run(c *Check) {
 	if missing, ok := errors.AsType[*verbs.NoProviderError](err); ok {
 		t.end(hwreport.Skip, missing.Error())
 	}
-	t.must("open the device", err)
+	t.opened(err)
 	t.later(func() error { return dev.Close() })
 	t.dev, t.features, t.attr = dev, dev.Features(), dev.Attr()
+	if iwarp(dev) {
+		if reason := needsManager(t); reason != "" {
+			t.end(hwreport.Skip, reason)
+		}
+	}
 	t.require(c)
 	t.peer, err = t.target.connectPeer(t.ctx)
 	t.must("connect to the far end", err)
@@ -270,8 +277,22 @@ func (t *trial) later(close func() error) {
 	})
 }
 
-// end ends the check. Only the goroutine of the check may call it.
+// opened ends the check if the device was not opened, with SKIP if the user lacks the right.
+func (t *trial) opened(err error) {
+	if errors.Is(err, fs.ErrPermission) {
+		t.skip("the user may not open the device: %v", err)
+	}
+	t.must("open the device", err)
+}
+
+// memoryHint is in the error of a registration that exceeds the user's limit (verbs.PD.RegMR), also if the far end reports it.
+const memoryHint = "(RLIMIT_MEMLOCK is "
+
+// end ends the check. Only the goroutine of the check may call it. A check that lacks locked memory is skipped.
 func (t *trial) end(s hwreport.Status, reason string) {
+	if s == hwreport.Fail && strings.Contains(reason, memoryHint) {
+		s = hwreport.Skip
+	}
 	t.status, t.reason = s, reason
 	runtime.Goexit()
 }
