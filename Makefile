@@ -128,9 +128,13 @@ LARGE := ^TestVMHTTP$$
 TWO_VMS     = $(addprefix bin/two-vms/,stream.test nettest.test grpc.test grpcperf.test database.test)
 TWO_VMS_ROW = -check -name 'Linux $(1), $(2): streams between two virtual machines' -estimate 3m $(RDMAVM) -kernel $(1) -driver $(2) -hosts 2 -vms -timeout 20m -packages $(SERVERS) \
 	sh test/nettest/twovms.sh $(TWO_VMS)
+# "rdmahw serve" in one virtual machine, and "rdmahw run -peer" in the other.
+TWO_VMS_HW     = bin/two-vms/rdmahw.test
+TWO_VMS_HW_ROW = -check -name 'Linux $(1), $(2): rdmahw between two virtual machines' -estimate 2m $(RDMAVM) -kernel $(1) -driver $(2) -hosts 2 -vms -timeout 20m \
+	sh cmd/rdmahw/twovms.sh $(TWO_VMS_HW) $(CURDIR)/bin/rdmahw
 
 .PHONY: two-vms
-two-vms: $(TWO_VMS)
+two-vms: $(TWO_VMS) $(TWO_VMS_HW)
 bin/two-vms/stream.test: FORCE
 	$(GO) test -c -o $@ ./stream
 bin/two-vms/nettest.test: FORCE
@@ -141,6 +145,8 @@ bin/two-vms/grpcperf.test: FORCE
 	$(GO) -C test/nettest/grpc test -c -o ../../../$@ ./grpcperf
 bin/two-vms/database.test: FORCE
 	$(GO) -C test/nettest/database test -c -o ../../../$@ .
+bin/two-vms/rdmahw.test: FORCE
+	$(GO) test -c -o $@ ./cmd/rdmahw
 
 # What continuous integration runs beside the rows of make test.
 CI_ROWS = $(RACE_HOST_ROW) \
@@ -183,8 +189,9 @@ PROGRAMS = $(filter-out $(shell $(GO) list $(EVERYWHERE)),$(shell $(GO) list ./.
 ALONE_ROW = -check -name 'rping where there is no other file' -estimate 10s sh -c 'out=$$($(RDMAVM) -root none -- bin/rping -c -a 10.8.0.1 -C 1 2>&1); st=$$?; echo "$$out"; \
 	[ $$st = 255 ] && echo "$$out" | grep -q "^cma event RDMA_CM_EVENT_REJECTED, error 8$$"'
 
-test-two-vms: $(TOOLS) $(TWO_VMS) ## run the programs on streams between two virtual machines: DRIVER, KERNEL
-	@$(RUN) -- $(call TWO_VMS_ROW,$(or $(KERNEL),$(OLDEST)),$(or $(DRIVER),rxe))
+test-two-vms: $(TOOLS) $(TWO_VMS) $(TWO_VMS_HW) ## run the programs on streams, and rdmahw, between two virtual machines: DRIVER, KERNEL
+	@$(RUN) -- $(call TWO_VMS_ROW,$(or $(KERNEL),$(OLDEST)),$(or $(DRIVER),rxe)) \
+	-- $(call TWO_VMS_HW_ROW,$(or $(KERNEL),$(OLDEST)),$(or $(DRIVER),rxe))
 
 test-streams: $(TOOLS) compiler ## run the suites for net.Conn with the race detector, a hundred times, and with bodies of 1 GiB, on rxe, siw and mlx5 (about an hour): DRIVER=rxe
 	@$(RUN) $(STREAM_LONG_ROWS)
@@ -197,9 +204,9 @@ test-ci: $(TOOLS) compiler ## run the tests of continuous integration: those of 
 MATRIX_TESTS = $(if $(filter $(NEWEST)siw,$(1)$(2)),$(filter-out %/test/interop,$(shell $(GO) list ./...)),./...)
 MATRIX_ROWS = $(foreach k,$(KERNELS),$(foreach d,rxe siw,-- $(call VM,$(k),$(d)) $(TYPES) -skip '$(NO_KERNEL)|$(LARGE)' -long -timeout 1h -estimate 10m $(call MATRIX_TESTS,$(k),$(d)) \
 	-- $(call STREAM_ROW,$(k),$(d),$(SUITES)))) \
-	$(foreach d,rxe siw,-- $(call TWO_VMS_ROW,$(OLDEST),$(d)))
+	$(foreach d,rxe siw,-- $(call TWO_VMS_ROW,$(OLDEST),$(d)) -- $(call TWO_VMS_HW_ROW,$(OLDEST),$(d)))
 
-matrix: $(TOOLS) $(TWO_VMS) compiler ## run the tests that need RDMA on each kernel of KERNELS with rxe and siw, the long ones, too, and compare the kernels' types
+matrix: $(TOOLS) $(TWO_VMS) $(TWO_VMS_HW) compiler ## run the tests that need RDMA on each kernel of KERNELS with rxe and siw, the long ones, too, and compare the kernels' types
 	@$(RUN) $(MATRIX_ROWS)
 
 # What runs on the software ConnectX: rdma-core's programs, which say whether the
@@ -215,10 +222,10 @@ test-mlx5: $(TOOLS) ## run rdma-core's programs, and ours, on a software Connect
 MATRIX_MLX5_ROWS = $(foreach k,$(KERNELS),-- $(call VM,$(k),mlx5) -skip '$(NO_KERNEL)|$(LARGE)' -packages $(PEERS),perftest -long -timeout 1h -estimate 10m ./... \
 	-- $(call STREAM_ROW,$(k),mlx5,$(SUITES)) \
 	-- -check -name 'Linux $(k), mlx5: two virtual machines' -estimate 2m $(RDMAVM) -kernel $(k) -driver mlx5 -hosts 2 -vms -packages $(PEERS),perftest sh test/connectx/libmlx5/twovms.sh '' $(CURDIR)/bin/) \
-	-- $(call TWO_VMS_ROW,$(OLDEST),mlx5) \
+	-- $(call TWO_VMS_ROW,$(OLDEST),mlx5) -- $(call TWO_VMS_HW_ROW,$(OLDEST),mlx5) \
 	$(foreach r,$(NEWER),-- -name "rdma-core of Debian $(r), mlx5" -vm "-kernel $(NEWEST) -driver mlx5 -release $(r)" -packages $(PEERS),perftest -timeout 20m -skip '^TestCM$$/^cmtime' -estimate 3m ./test/connectx/libmlx5)
 
-matrix-mlx5: $(TOOLS) $(TWO_VMS) compiler ## run all tests that need RDMA on a software ConnectX, on each kernel of KERNELS, rdma-core and ours between two VMs, and rdma-core of NEWER
+matrix-mlx5: $(TOOLS) $(TWO_VMS) $(TWO_VMS_HW) compiler ## run all tests that need RDMA on a software ConnectX, on each kernel of KERNELS, rdma-core and ours between two VMs, and rdma-core of NEWER
 	@$(RUN) $(MATRIX_MLX5_ROWS)
 
 # What runs on the software eRDMA: rdma-core's programs, and then ours.
@@ -251,7 +258,7 @@ bin/linux-arm64/%: FORCE
 matrix-arm64: $(TOOLS) bin/rdmavm-arm64 $(ARM64_CMDS) ## run the tests of cm, verbs, the providers and stream, and the demonstration, in virtual machines of arm64
 	@$(RUN) $(MATRIX_ARM64_ROWS)
 
-test-all: $(TOOLS) $(TWO_VMS) compiler race-programs bin/rdmavm-arm64 $(ARM64_CMDS) ## run all tests: those of test, test-ci, matrix, matrix-mlx5, test-erdma, matrix-arm64, race and test-streams (several hours)
+test-all: $(TOOLS) $(TWO_VMS) $(TWO_VMS_HW) compiler race-programs bin/rdmavm-arm64 $(ARM64_CMDS) ## run all tests: those of test, test-ci, matrix, matrix-mlx5, test-erdma, matrix-arm64, race and test-streams (several hours)
 	@$(RUN) -- $(TEST_ROWS) -- $(CI_ROWS) -- $(REST_ROWS) $(MATRIX_ROWS) $(MATRIX_MLX5_ROWS) $(ERDMA_ROWS) $(MATRIX_ARM64_ROWS) -- $(RACE_VM_ROW) $(STREAM_LONG_ROWS)
 
 diff-mlx5: $(CMDS) ## libmlx5 and ours give a software ConnectX the same to do: the pingpong programs of both
