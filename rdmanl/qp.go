@@ -80,10 +80,12 @@ func (s MigState) String() string {
 	return enum.Name(s, "MigState", []string{"MIGRATED", "REARM", "ARMED"})
 }
 
-// QPs lists the QPs of a device. The driver reads the attributes of each QP, on hardware by a firmware
-// command.
+// QPs lists the QPs of a device, including QPs of type QPDriver. The driver reads the attributes of each QP, on hardware by a
+// firmware command.
 func (c *Conn) QPs(device uint32) ([]QP, error) {
-	return objects(c, newRequest("list QPs of", abi.RDMA_NLDEV_CMD_RES_QP_GET).device(device),
+	// Since Linux 6.11 the kernel omits QPs of QPDriver without this attribute (RESTRACK_DD). Older kernels ignore it.
+	r := newRequest("list QPs of", abi.RDMA_NLDEV_CMD_RES_QP_GET).device(device).addU8(abi.RDMA_NLDEV_ATTR_DRIVER_DETAILS, 1)
+	return objects(c, r,
 		abi.RDMA_NLDEV_ATTR_RES_QP, abi.RDMA_NLDEV_ATTR_RES_QP_ENTRY, parseQP)
 }
 

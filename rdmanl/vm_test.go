@@ -196,6 +196,10 @@ func TestVMCompare(t *testing.T) {
 	c := dial(t)
 	connect(t, hosts)
 	peers(t, c, hosts)
+	if vmtest.Driver() == "mlx5" {
+		driverObjects(t, hosts[0])
+		driverPeers(t, c, hosts[0])
+	}
 	devices, err := c.Devices()
 	if err != nil || len(devices) != 2 {
 		t.Fatalf("Devices() = %+v, %v, want 2 devices", devices, err)
@@ -225,6 +229,9 @@ func TestVMCompare(t *testing.T) {
 			}
 			if least > len(ours) {
 				t.Errorf("%d objects, want at least %d", len(ours), least)
+			}
+			if vmtest.Driver() == "mlx5" {
+				checkDriverValues(t, l.args, ours)
 			}
 			checkSame(t, l, ours, theirs)
 			t.Logf("%d objects, %d fields", len(ours), fields(ours))
