@@ -20,7 +20,7 @@ type value struct {
 var capValues = map[prm.CapType][]value{
 	prm.CapGeneral: {
 		// Transports and operations.
-		{prm.Cap.RC, 1}, {prm.Cap.UC, 1}, {prm.Cap.UD, 1}, {prm.Cap.XRC, 1}, {prm.Cap.Atomic, 1}, {prm.Cap.SetDETHSQPN, 1},
+		{prm.Cap.RC, 1}, {prm.Cap.UC, 1}, {prm.Cap.UD, 1}, {prm.Cap.XRC, 1}, {prm.Cap.DCT, 1}, {prm.Cap.Atomic, 1}, {prm.Cap.SetDETHSQPN, 1},
 		{prm.Cap.IMAICL, 1}, {prm.Cap.UMRPtrRlky, 1}, {prm.Cap.CQEVersion, 1}, {prm.Cap.LogMaxMsg, 30},
 		{prm.Cap.ScatterToCQE, 1}, {prm.Cap.ECE, 1},
 		{prm.Cap.LogMaxRAReqQP, 4}, {prm.Cap.LogMaxRAResQP, 4}, {prm.Cap.LocalCAAckDelay, 16},
