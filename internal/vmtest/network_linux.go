@@ -162,14 +162,17 @@ func (h Host) KeepInterface(t testing.TB) {
 	})
 }
 
-// renameInterface renames the interface of the host's device to the host's name for it.
+// renameInterface renames a new interface of the host's device to the host's name for it.
 func (h Host) renameInterface() error {
+	if h.Here() {
+		return nil // it is the same interface
+	}
 	names, err := filepath.Glob("/sys/class/infiniband/" + h.Device + "/device/net/*")
 	if err != nil || len(names) != 1 {
 		return fmt.Errorf("the device has interfaces %q, not one (%v)", names, err)
 	}
 	link, err := netlink.LinkByName(filepath.Base(names[0]))
-	if err != nil || link.Attrs().Name == h.Interface {
+	if err != nil {
 		return err
 	}
 	return errors.Join(netlink.LinkSetDown(link), netlink.LinkSetName(link, h.Interface))
