@@ -6,6 +6,7 @@ package main
 
 import (
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -94,6 +95,27 @@ func TestVMRun(t *testing.T) {
 	wantResults(t, here(t, "loopback"), only, status, r)
 	if r.Peer != "loopback" {
 		t.Errorf("run() reports the peer %q, want loopback", r.Peer)
+	}
+	wantInterop(t, r)
+}
+
+// wantInterop checks that the check interop, if it ran, has run each program of rdma-core that can use the device. The check passes with
+// one program.
+func wantInterop(t *testing.T, r *hwreport.Report) {
+	t.Helper()
+	programs := []string{"rping", "ucmatose", "cmtime"}
+	if !vmtest.IWARP() {
+		programs = append(programs, "udaddy", "ibv_rc_pingpong", "ibv_uc_pingpong", "ibv_ud_pingpong", "ibv_srq_pingpong")
+	}
+	for i := range r.Results {
+		if r.Results[i].ID != "interop" {
+			continue
+		}
+		for _, name := range programs {
+			if !slices.Contains(r.Results[i].Evidence, name+": all four ways") {
+				t.Errorf("run(-only interop) has the evidence %q, want %s in all four ways", r.Results[i].Evidence, name)
+			}
+		}
 	}
 }
 
