@@ -274,10 +274,10 @@ func (t *trial) wantRemoval(err error) {
 	}
 }
 
-// comesBack waits until the port is active, and then uses it.
+// comesBack waits until the port is active and has an address that works, and then uses it.
 func (t *trial) comesBack() {
 	began := time.Now()
-	for !t.target.usable() {
+	for !t.target.usable() || !t.target.addressable() {
 		if time.Since(began) > returnTime {
 			t.fail("the device is not usable %v after the fault", returnTime)
 		}
@@ -310,4 +310,31 @@ func (t *Target) usable() bool {
 	}
 	_, err = t.gid(dev)
 	return err == nil
+}
+
+// addressable reports whether the kernel resolves the port's own address. A new network interface has a link-local address at once,
+// but cannot use it before the detection of duplicate addresses has ended.
+func (t *Target) addressable() bool {
+	dev, err := t.Host.Open(t.Device)
+	if err != nil {
+		return false
+	}
+	defer dev.Close()
+	if iwarp(dev) || dev.LinkLayer(t.Port) != verbs.LinkEthernet {
+		return true
+	}
+	gid, err := t.gid(dev)
+	if err != nil {
+		return false
+	}
+	pd, err := dev.AllocPD()
+	if err != nil {
+		return false
+	}
+	defer pd.Close()
+	ah, err := pd.CreateAH(verbs.AHAttr{Port: t.Port, Global: true, GRH: verbs.GlobalRoute{DGID: gid.GID, SGIDIndex: gid.Index, HopLimit: 1}})
+	if err != nil {
+		return false
+	}
+	return ah.Close() == nil
 }
