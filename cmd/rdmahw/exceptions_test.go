@@ -122,10 +122,12 @@ var exceptions = []exception{
 	{checks: "raw-offloads", drivers: "rxe", runs: "loopback peer", status: hwreport.Skip, reason: "the device does not segment TCP"},
 	// Debian's kernel 6.1 has no CONFIG_UDMABUF.
 	{checks: "dma-buf", kernels: "6.1", status: hwreport.Skip, reason: "there is no dma-buf: open /dev/udmabuf: no such file or directory"},
-	{checks: "dma-buf", drivers: "rxe siw", kernels: "6.12 7", status: hwreport.Skip, reason: "the device does not register dma-bufs"},
+	{checks: "dma-buf", drivers: "rxe siw", kernels: "6.12 7", runs: "loopback peer", status: hwreport.Skip, reason: "the device does not register dma-bufs"},
+	{checks: "dma-buf", kernels: "6.12 7", runs: "user", status: hwreport.Skip, reason: "there is no dma-buf: open /dev/udmabuf: permission denied"},
 	{checks: "health", drivers: "rxe siw", status: hwreport.Skip, reason: "the device is not a PCI device"},
 	{checks: "health-recover devlink-reload function-reset unbind", drivers: "rxe siw", runs: "loopback", status: hwreport.Skip, reason: "the device is not a PCI device"},
 	{checks: "peer-silent", drivers: "siw", runs: "peer", status: hwreport.Skip, reason: "TCP repeats for many minutes"},
+	{checks: "dc-streams", drivers: "mlx5", status: hwreport.Skip, reason: "the device has no streams"},
 	{checks: "compressed", drivers: "mlx5", status: hwreport.Skip, reason: "there is no CQ with compressed completions"},
 	{checks: "drain", drivers: "mlx5", status: hwreport.Skip, reason: "the driver does not drain send queues"},
 	{checks: "raw-packets raw-receive raw-offloads", drivers: "mlx5", runs: "loopback", status: hwreport.Unknown, // it does not return its own frames

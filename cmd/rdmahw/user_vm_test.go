@@ -116,8 +116,8 @@ func TestVMUserMemory(t *testing.T) {
 			t.Errorf("rdmahw run = %s: %q, want PASS, or SKIP for lack of locked memory", strings.TrimSpace(result.Line()), result.Evidence)
 		}
 	}
-	if status != 0 || lacking == 0 || r.Results[0].Status != hwreport.Pass {
-		t.Errorf("rdmahw run = %d with %s, %d of them for lack of locked memory, want 0, some, and kernel-answers passed", status, r.Summary(), lacking)
+	if passed := r.Count(hwreport.Pass); status != 0 || lacking == 0 || passed == 0 {
+		t.Errorf("rdmahw run = %d with %s, %d skipped for lack of locked memory, want 0, some passed and some of these", status, r.Summary(), lacking)
 	}
 }
 
