@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 	"time"
 
 	"purerdma/rdmanl"
@@ -67,6 +68,8 @@ func readState(c *rdmanl.Conn) (state, error) {
 		failed(err)
 		ds.qps, err = c.QPs(d.Index)
 		failed(err)
+		// The driver's own QPs are not in the summary.
+		ds.qps = slices.DeleteFunc(ds.qps, func(q rdmanl.QP) bool { return q.Type == rdmanl.QPDriver && q.Kernel != "" })
 		s.devices = append(s.devices, ds)
 	}
 	return s, nil
