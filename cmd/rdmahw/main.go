@@ -15,8 +15,8 @@
 //	SKIP     a precondition is missing
 //	UNKNOWN  the check cannot judge its observation
 //
-// The program needs no root, except for the rights that any RDMA program needs: see rdmadoctor. It changes no
-// setting. The default device is the first one with an active port.
+// The program needs no root, except for the rights that any RDMA program needs: see rdmadoctor. A check for which the user lacks a
+// right or locked memory is skipped. The program changes no setting. The default device is the first one with an active port.
 //
 // With -destructive it also sets the network interface of the port down, and reloads and unbinds the driver of the device. It
 // tests the driver's health reporters, resets a virtual function, and limits itself by a control group. It needs root for
