@@ -38,10 +38,11 @@ import (
 //
 // All methods may be called concurrently.
 type Conn struct {
-	ep    *endpoint
-	qp    *verbs.QP
-	peer  ConnParam
-	alive *keepalive // nil if the peer is not probed
+	ep     *endpoint
+	qp     *verbs.QP
+	peer   ConnParam
+	probes bool                      // whether the send CQ has room for probes. It does not change
+	alive  atomic.Pointer[keepalive] // nil if the peer is not probed
 
 	opsMu   sync.Mutex   // held while ep.ops is made
 	running atomic.Int32 // calls that have not returned
@@ -221,7 +222,7 @@ func (c *Conn) do(ctx context.Context, op string, wr *verbs.SendWR, remote verbs
 		return c.ep.id.opError(op, err)
 	}
 	if err = p.Wait(ctx); err == nil {
-		c.alive.touch()
+		c.alive.Load().touch()
 		return nil
 	}
 	return c.unfinished(op, p, err)
@@ -336,7 +337,7 @@ func (c *Conn) WaitRecv(ctx context.Context) (verbs.WC, error) {
 	if err := wc[0].Err(); err != nil {
 		return wc[0], c.ended(opRecv, err)
 	}
-	c.alive.touch()
+	c.alive.Load().touch()
 	return wc[0], nil
 }
 

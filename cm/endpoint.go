@@ -43,8 +43,8 @@ type endpoint struct {
 	receiving receiving
 	ops       atomic.Pointer[inflight.Queue] // nil before the first operation
 
-	slot    *slot       // slot in the counts of the listener.
-	idle    *time.Timer // timer of the keepalive, nil if there is none
+	slot    *slot                      // slot in the counts of the listener.
+	idle    atomic.Pointer[time.Timer] // timer of the keepalive, nil if there is none
 	closing sync.Mutex
 	closed  bool
 
@@ -331,8 +331,8 @@ func (ep *endpoint) closeWithin(d time.Duration) error {
 		ep.ch.counters().open.Add(-1)
 		ep.countEnd(closedCounter)
 	}
-	if ep.idle != nil {
-		ep.idle.Stop()
+	if timer := ep.idle.Load(); timer != nil {
+		timer.Stop()
 	}
 	return within(d, func() error {
 		err := ep.id.Close()

@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -87,6 +88,82 @@ func TestKeepAliveOfAnIdleConnection(t *testing.T) {
 				t.Errorf("server.Wait: %v", err)
 			}
 		})
+	}
+}
+
+// TestSetKeepAlive starts, ends and restarts the probes of a connection that had none.
+func TestSetKeepAlive(t *testing.T) {
+	n := newIdleNet()
+	_, client := n.connect(t, -1, -1)
+	set := func(period time.Duration) {
+		t.Helper()
+		if err := client.SetKeepAlive(period); err != nil {
+			t.Fatalf("SetKeepAlive(%v) = %v", period, err)
+		}
+	}
+	set(-1)
+	set(10 * time.Millisecond)
+	n.wantProbes(t)
+	set(time.Nanosecond)
+	n.wantProbes(t)
+	set(-1) // most likely during a probe
+	for end, before := time.Now().Add(10*time.Second), int64(-1); n.packets.Load() != before; time.Sleep(100 * time.Millisecond) {
+		if before = n.packets.Load(); time.Now().After(end) {
+			t.Fatal("the probes have not ended within 10 seconds")
+		}
+	}
+	set(0)
+	n.wantProbes(t)
+	var all sync.WaitGroup
+	for i := range 4 {
+		all.Go(func() {
+			for j := range 50 {
+				set(time.Duration(i+j%5-2) * time.Millisecond)
+			}
+		})
+	}
+	all.Go(func() { client.Close() })
+	all.Wait()
+	set(time.Millisecond)
+}
+
+// TestSetKeepAliveOfSharedCQ checks the error of a connection whose CQ has other users.
+func TestSetKeepAliveOfSharedCQ(t *testing.T) {
+	n := newIdleNet()
+	ln := listenOn(t, cm.ListenConfig{Host: n.k.Host(), KeepAlive: -1}, "10.0.0.1:0")
+	accepted := acceptOne(t.Context(), t, ln, nil)
+	d := &cm.Dialer{Host: n.k.Host(), LocalAddr: mustParse("10.0.0.2:0")}
+	r, err := d.Resolve(within(t, 10*time.Second), "tcp", ln.Addr().String())
+	if err != nil {
+		t.Fatalf("Resolve: %v", err)
+	}
+	defer r.Close()
+	pd, err := r.Device().AllocPD()
+	if err != nil {
+		t.Fatalf("AllocPD: %v", err)
+	}
+	defer pd.Close()
+	cq, err := r.Device().CreateCQ(verbs.CQConfig{})
+	if err != nil {
+		t.Fatalf("CreateCQ: %v", err)
+	}
+	defer cq.Close()
+	qp, err := pd.CreateQP(verbs.QPConfig{Type: verbs.RC, SendCQ: cq, RecvCQ: cq})
+	if err != nil {
+		t.Fatalf("CreateQP: %v", err)
+	}
+	defer qp.Close()
+	client, err := r.Connect(within(t, 10*time.Second), qp, nil)
+	if err != nil {
+		t.Fatalf("Connect: %v", err)
+	}
+	defer client.Close()
+	defer accepted().Close()
+	if err := client.SetKeepAlive(time.Second); !errors.Is(err, errors.ErrUnsupported) {
+		t.Errorf("SetKeepAlive() = %v, want %v", err, errors.ErrUnsupported)
+	}
+	if err := client.SetKeepAlive(-1); err != nil {
+		t.Errorf("SetKeepAlive(-1) = %v, want nil", err)
 	}
 }
 

@@ -156,7 +156,7 @@ func (c *Conn) Receive(ctx context.Context) (*inflight.Message, error) {
 	if err != nil {
 		return nil, c.ended(opRecv, err)
 	}
-	c.alive.touch()
+	c.alive.Load().touch()
 	return m, nil
 }
 
@@ -187,7 +187,7 @@ func (c *Conn) handleMessages(fn func(*inflight.Message, error), handle func(*in
 			go func() { fn(nil, c.ended(opRecv, err)) }() // ended waits for operations that this goroutine may complete
 			return
 		}
-		c.alive.touch()
+		c.alive.Load().touch()
 		fn(m, nil)
 	})
 }

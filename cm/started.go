@@ -83,7 +83,7 @@ func (o Op) Wait(ctx context.Context) error {
 	defer c.running.Add(-1)
 	err := o.op.Wait(ctx)
 	if err == nil {
-		c.alive.touch()
+		c.alive.Load().touch()
 		return nil
 	}
 	if pending, ok := errors.AsType[*inflight.PendingError](err); ok {

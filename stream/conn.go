@@ -4,6 +4,8 @@ package stream
 
 import (
 	"net"
+	"syscall"
+	"time"
 
 	"purerdma/inflight"
 	"purerdma/internal/streamconn"
@@ -45,6 +47,31 @@ var _ net.Conn = (*Conn)(nil)
 
 // RDMA returns true. TCPConn.RDMA returns false.
 func (c *Conn) RDMA() bool { return true }
+
+// SetKeepAlive enables or disables the probes of an idle peer. Dialer.CM and ListenConfig.CM have the initial setting.
+// SetKeepAlive(true) restores the last idle time, which is 15 seconds at first. A closed connection ignores the call.
+func (c *Conn) SetKeepAlive(keepalive bool) error {
+	if !keepalive {
+		return c.setKeepAlive(-1)
+	}
+	return c.setKeepAlive(0)
+}
+
+// SetKeepAlivePeriod enables the probes of an idle peer and sets the idle time before a probe. It fails with
+// syscall.EINVAL unless d is positive. See Dialer.KeepAlive of package cm. A closed connection ignores the call.
+func (c *Conn) SetKeepAlivePeriod(d time.Duration) error {
+	if d <= 0 {
+		return streamconn.OpError("set", syscall.EINVAL)
+	}
+	return c.setKeepAlive(d)
+}
+
+func (c *Conn) setKeepAlive(period time.Duration) error {
+	if err := c.l.conn.SetKeepAlive(period); err != nil {
+		return streamconn.OpError("set", err)
+	}
+	return nil
+}
 
 // History returns the last events of the connection that carries the stream, with the frames as requests and
 // messages. See cm.Conn.History. The errors of a broken connection wrap a *cm.BrokenError, which has the History

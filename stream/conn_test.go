@@ -100,12 +100,12 @@ func TestSmallWrites(t *testing.T) {
 	streamconntest.SmallWrites(t, c, s, c.QP(), devices)
 }
 
-// TestKeepAlive checks the keepalive of either side.
+// TestKeepAlive checks the keepalive of either side. An idle connection with receives of its own sends nothing else.
 func TestKeepAlive(t *testing.T) {
 	const soon, never = 10 * time.Millisecond, -1
 	for _, periods := range [][2]time.Duration{{soon, never}, {never, soon}} {
 		k := streamconntest.RXE(t)
-		lc := stream.ListenConfig{CM: cm.ListenConfig{Host: k.Host(), KeepAlive: periods[0]}}
+		lc := stream.ListenConfig{Private: true, CM: cm.ListenConfig{Host: k.Host(), KeepAlive: periods[0]}}
 		ln, err := lc.Listen(t.Context(), "tcp", server)
 		if err != nil {
 			t.Fatalf("Listen: %v", err)
@@ -117,6 +117,29 @@ func TestKeepAlive(t *testing.T) {
 			c = s
 		}
 		streamconntest.KeepAlive(t, c, func() bool { return k.Unplug("rxe1") })
+	}
+}
+
+// TestSetKeepAlive starts the keepalive of a connection that has none.
+func TestSetKeepAlive(t *testing.T) {
+	for name, set := range map[string]func(*stream.Conn) error{
+		"SetKeepAlivePeriod": func(c *stream.Conn) error { return c.SetKeepAlivePeriod(10 * time.Millisecond) },
+		"SetKeepAlive": func(c *stream.Conn) error {
+			return errors.Join(c.SetKeepAlivePeriod(10*time.Millisecond), c.SetKeepAlive(false), c.SetKeepAlive(true))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			k := streamconntest.RXE(t)
+			d := stream.Dialer{CM: cm.Dialer{Host: k.Host(), KeepAlive: -1}}
+			c := connect(t, &d, listen(t, k, ends{private: true}).Addr().String())
+			if err := c.SetKeepAlivePeriod(0); !errors.Is(err, syscall.EINVAL) {
+				t.Errorf("SetKeepAlivePeriod(0) = %v, want %v", err, syscall.EINVAL)
+			}
+			if err := set(c); err != nil {
+				t.Errorf("set() = %v", err)
+			}
+			streamconntest.KeepAlive(t, c, func() bool { return k.Unplug("rxe0") })
+		})
 	}
 }
 
