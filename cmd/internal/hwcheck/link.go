@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"net/rpc"
 	"time"
 
 	"purerdma/verbs"
@@ -52,7 +53,9 @@ func (t *trial) connect(cfg Config, share *end) *link {
 	t.call("Open", cfg, &o)
 	l.far = o.End
 	if o.Listen != "" {
-		t.must("connect", l.dial(t.ctx, o.Listen))
+		if err := l.dial(t.ctx, o.Listen); err != nil {
+			t.fail("connect: %v", errors.Join(err, t.refusal(l.far)))
+		}
 	} else {
 		t.must("open the near end", l.open())
 	}
@@ -71,6 +74,17 @@ func (t *trial) connect(cfg Config, share *end) *link {
 		l.hello()
 	}
 	return l
+}
+
+// refusal returns the error for which a far end has refused a connection, or nil if it does not answer in time.
+func (t *trial) refusal(far int) error {
+	call := t.peer.client.Go("Ends.Join", JoinArgs{End: far}, new(Joined), make(chan *rpc.Call, 1))
+	select {
+	case <-call.Done:
+		return call.Error
+	case <-time.After(patience):
+		return nil
+	}
 }
 
 // hello sends the first message, which siw needs before the far end may send.
