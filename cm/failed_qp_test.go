@@ -61,37 +61,51 @@ func TestDoneOfAFailedQP(t *testing.T) {
 }
 
 // TestFailureOfADetachedOperation checks that a receive which was flushed names the failed request of a detached
-// operation, for which no goroutine waits.
+// operation, for which no goroutine waits. That is also so if the peer disconnects before the completion is polled.
 func TestFailureOfADetachedOperation(t *testing.T) {
-	for name, machine := range map[string]uverbs.Kernel{
-		"rxe":  uverbstest.New("rxe0", "rxe1"),
-		"siw":  uverbstest.NewSIW("siw0", "siw1"),
-		"mlx5": inprocess.New(inprocess.Config{}, "mlx5_0", "mlx5_1"),
+	for name, machine := range map[string]func() uverbs.Kernel{
+		"rxe":  func() uverbs.Kernel { return uverbstest.New("rxe0", "rxe1") },
+		"siw":  func() uverbs.Kernel { return uverbstest.NewSIW("siw0", "siw1") },
+		"mlx5": func() uverbs.Kernel { return inprocess.New(inprocess.Config{}, "mlx5_0", "mlx5_1") },
 	} {
-		t.Run(name, func(t *testing.T) {
-			k := cmtest.New(machine)
-			ln := listenOn(t, cm.ListenConfig{Host: k.Host(), KeepAlive: -1}, "10.0.0.1:7")
-			client, _ := dialed(t, ln, &cm.Dialer{Host: k.Host(), LocalAddr: mustParse("10.0.0.2:0"), KeepAlive: -1})
-			buf, err := client.Alloc(64, verbs.LocalWrite)
-			if err != nil {
-				t.Fatalf("Alloc: %v", err)
+		for _, disconnects := range []bool{false, true} {
+			if disconnects && name == "siw" {
+				continue // a query does not show that its QP has failed
 			}
-			if err := client.PostRecv(1, buf.Slice(32, 32)); err != nil {
-				t.Fatalf("PostRecv: %v", err)
-			}
-			op, err := client.StartWrite(within(t, 10*time.Second), buf.Slice(0, 32), verbs.RemoteMemory{RKey: 77, Length: 32}, nil)
-			if err != nil {
-				t.Fatalf("StartWrite: %v", err)
-			}
-			op.Detach()
-			_, err = client.WaitRecv(within(t, 10*time.Second))
-			if failed, ok := errors.AsType[*verbs.WCError](err); !ok || failed.Status != verbs.WCRemAccessErr {
-				t.Errorf("WaitRecv() = %v, want %v", err, verbs.WCRemAccessErr)
-			}
-			if broken, ok := errors.AsType[*cm.BrokenError](client.Err()); !ok || broken.Op != "work request" {
-				t.Errorf("Err() = %v, want a *BrokenError of a work request", client.Err())
-			}
-		})
+			t.Run(fmt.Sprintf("%s, disconnects %v", name, disconnects), func(t *testing.T) {
+				k := cmtest.New(machine())
+				ln := listenOn(t, cm.ListenConfig{Host: k.Host(), KeepAlive: -1}, "10.0.0.1:7")
+				client, server := dialed(t, ln, &cm.Dialer{Host: k.Host(), LocalAddr: mustParse("10.0.0.2:0"), KeepAlive: -1})
+				buf, err := client.Alloc(64, verbs.LocalWrite)
+				if err != nil {
+					t.Fatalf("Alloc: %v", err)
+				}
+				if err := client.PostRecv(1, buf.Slice(32, 32)); err != nil {
+					t.Fatalf("PostRecv: %v", err)
+				}
+				op, err := client.StartWrite(within(t, 10*time.Second), buf.Slice(0, 32), verbs.RemoteMemory{RKey: 77, Length: 32}, nil)
+				if err != nil {
+					t.Fatalf("StartWrite: %v", err)
+				}
+				op.Detach()
+				if disconnects {
+					for a, err := client.QP().Query(); a.State != verbs.QPErr; a, err = client.QP().Query() {
+						if err != nil {
+							t.Fatalf("Query: %v", err)
+						}
+					}
+					server.Close()
+					<-client.Done()
+				}
+				_, err = client.WaitRecv(within(t, 10*time.Second))
+				if failed, ok := errors.AsType[*verbs.WCError](err); !ok || failed.Status != verbs.WCRemAccessErr {
+					t.Errorf("WaitRecv() = %v, want %v", err, verbs.WCRemAccessErr)
+				}
+				if broken, ok := errors.AsType[*cm.BrokenError](client.Err()); !ok || broken.Op != "work request" {
+					t.Errorf("Err() = %v, want a *BrokenError of a work request", client.Err())
+				}
+			})
+		}
 	}
 }
 
