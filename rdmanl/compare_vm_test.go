@@ -95,10 +95,11 @@ func (o object) owner(a rdmanl.Attributes, owner rdmanl.Owner) {
 // driver sets the properties that only the driver defines.
 func (o object) driver(values []rdmanl.DriverValue) {
 	for _, v := range values {
+		key := "drv_" + v.Name
 		if v.Kind == abi.RDMA_NLDEV_ATTR_DRIVER_STRING {
-			o[v.Name] = v.Text
+			o[key] = v.Text
 		} else {
-			o[v.Name] = fmt.Sprint(v.N)
+			o[key] = fmt.Sprint(v.N)
 		}
 	}
 }
@@ -552,7 +553,7 @@ func checkSame(t *testing.T, l listing, ours, theirs []object) {
 			known[key] = true
 		}
 	}
-	if l.args == "resource show qp" && detailedKernel(t) && !detailedRDMA(t) {
+	if l.args == "resource show qp" && !detailedRDMA(t) {
 		ours = slices.DeleteFunc(slices.Clone(ours), isDriverQP)
 	}
 	for _, o := range ours {

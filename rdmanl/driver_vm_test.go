@@ -115,7 +115,7 @@ func listens(port int) error {
 const perftest = "ib_write_bw"
 
 // detailsSince is the version from which Linux and rdma(8) distinguish the QPs of a driver. An older rdma(8) does not
-// request them.
+// print them.
 var detailsSince = []int{6, 11}
 
 // atLeast reports whether a version such as "6.12.74-1" is since or later.
@@ -134,7 +134,7 @@ func detailedKernel(t *testing.T) bool {
 	return atLeast(t, os.Getenv("RDMAVM_KERNEL_RELEASE"), detailsSince)
 }
 
-// detailedRDMA reports whether rdma(8) does.
+// detailedRDMA reports whether rdma(8) prints them.
 func detailedRDMA(t *testing.T) bool {
 	t.Helper()
 	out, err := exec.Command("rdma", "-V").Output()
@@ -153,8 +153,8 @@ func checkDriverValues(t *testing.T, args string, list []object) {
 	t.Helper()
 	var have []string
 	for _, o := range list {
-		if o["odp"] != "" || isDriverQP(o) {
-			have = append(have, strings.Join(strings.Fields(o["comm"]+" "+o["odp"]+" "+o["subtype"]), " "))
+		if o["drv_odp"] != "" || isDriverQP(o) {
+			have = append(have, strings.Join(strings.Fields(o["comm"]+" "+o["drv_odp"]+" "+o["subtype"]), " "))
 		}
 	}
 	const own = "rdmanl.test"
