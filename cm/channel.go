@@ -196,14 +196,12 @@ func (ch *EventChannel) remove(uid uint64) {
 // gets a CONNECT_ERROR instead, so that the program can wait.
 func (ch *EventChannel) takeRequest(raw *ucma.Event) *Event {
 	listener := ch.find(raw.UID)
-	id := newID(ch, raw.ID, PortSpaceTCP, verbs.RC)
-	id.passive = true
-	if listener == nil || ch.addAs(id.uid, id) != nil {
+	if listener == nil {
 		ch.file.DestroyID(raw.ID)
-		id.leak.Done()
 		return nil
 	}
-	id.ps, id.qpType = listener.ps, listener.qpType
+	id := newID(ch, raw.ID, listener.ps, listener.qpType)
+	id.passive = true
 	id.state = StateRequested
 	ev := &Event{Type: EventConnectRequest, ID: id, Listener: listener, Status: int(raw.Status)}
 	ev.take(raw)
@@ -212,6 +210,12 @@ func (ch *EventChannel) takeRequest(raw *ucma.Event) *Event {
 	id.mu.Lock()
 	id.recordEvent(ev)
 	id.mu.Unlock()
+	// The ID is complete before the channel lists it, because Close closes the listed IDs.
+	if ch.addAs(id.uid, id) != nil {
+		ch.file.DestroyID(raw.ID)
+		id.leak.Done()
+		return nil
+	}
 	if err := id.bindDevice(); err != nil {
 		var gone *ucma.OpError
 		var removed *verbs.DeviceRemovedError

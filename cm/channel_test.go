@@ -11,6 +11,7 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -129,6 +130,44 @@ func TestConnectRequest(t *testing.T) {
 	if n := ch.Dropped(); n != 2 {
 		t.Errorf("Dropped() = %d, want 2", n)
 	}
+}
+
+// TestListedRequestIsComplete looks at the IDs of the channel while Next takes connect requests. Close may close an ID as
+// soon as the channel lists it.
+func TestListedRequestIsComplete(t *testing.T) {
+	ch, k := newFakeChannel(t)
+	l := newFakeID(t, ch)
+	const requests = 3000
+	var listed atomic.Int32
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for listed.Load() < requests {
+			ch.mu.Lock()
+			for _, id := range ch.ids {
+				if id == l {
+					continue
+				}
+				id.mu.Lock()
+				if id.current() != StateRequested {
+					t.Errorf("state of a listed request = %v, want %v", id.current(), StateRequested)
+				}
+				id.mu.Unlock()
+			}
+			ch.mu.Unlock()
+		}
+	}()
+	for i := range uint32(requests) {
+		k.mu.Lock()
+		k.uids[70+i] = 0
+		k.mu.Unlock()
+		k.events <- abi.UcmEventResp{UID: l.uid, ID: 70 + i, Event: uint32(EventConnectRequest)}
+		if err := mustNext(t, ch).ID.Close(); err != nil {
+			t.Fatalf("Close() = %v, want nil", err)
+		}
+		listed.Add(1)
+	}
+	<-done
 }
 
 func TestDestroyWaitsForAcknowledgement(t *testing.T) {
