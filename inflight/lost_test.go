@@ -105,6 +105,34 @@ func TestFailedDoorbellIsRungAgain(t *testing.T) {
 	first.Abandon()
 }
 
+// TestRefusedRequestsThatHaveCompleted has a device complete two requests before PostSend refuses them.
+func TestRefusedRequestsThatHaveCompleted(t *testing.T) {
+	for _, refusal := range []error{syscall.EINVAL, verbs.ErrFull} {
+		r := newRig(t, inflight.Config{}, verbs.QPConfig{})
+		r.hw.refuse = func(wr *verbs.SendWR) error {
+			if wr.RemoteAddr != 1 {
+				return nil
+			}
+			second := verbs.SendWR{ID: wr.ID + 1, Flags: verbs.SendSignaled}
+			r.hw.complete(verbs.WCSuccess, second)
+			if err := r.Poll(); err != nil {
+				t.Errorf("Poll() = %v, want nil", err)
+			}
+			return refusal
+		}
+		release := heldPost(t, r)
+		first, second := r.submit(t, 1, nil), r.submit(t, 2, nil)
+		held := release()
+		wantErr(t, "the first request", first, nil)
+		wantErr(t, "the second request", second, nil)
+		wantErr(t, "the request before", held, nil)
+		p := r.submit(t, 3, nil)
+		r.hw.take(t, 1) // the request before
+		r.hw.complete(verbs.WCSuccess, r.hw.take(t, 1)...)
+		wantErr(t, "the next request", p, nil)
+	}
+}
+
 // TestFunctionOfARefusedRequest has PostSend refuse a request with a function, while the goroutine of
 // the hub sleeps. The function is called without a completion.
 func TestFunctionOfARefusedRequest(t *testing.T) {

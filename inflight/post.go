@@ -140,11 +140,12 @@ func (q *Queue) postBatch() bool {
 		kind = recFull
 	}
 	q.record(kind, 0, first+uint32(n), errnoOf(err), true)
-	for q.tail != first+uint32(n) {
+	// The device may have completed requests that it never got, and head is then beyond them.
+	for q.tail != first+uint32(n) && q.tail != q.head {
 		q.tail--
 		o := q.at(q.tail)
 		if o == nil {
-			continue // the device has completed a request that it never got
+			continue // completed
 		}
 		q.ring[q.tail&uint32(len(q.ring)-1)] = nil
 		if isRead(o.wr.Opcode) {
@@ -153,8 +154,7 @@ func (q *Queue) postBatch() bool {
 		o.state = opPending
 		q.pending.pushFront(&o.place)
 	}
-	if !full {
-		o := q.pending.front()
+	if o := q.pending.front(); !full && o != nil {
 		q.pending.remove(&o.place)
 		o.err = err
 		q.complete(o)
