@@ -75,6 +75,8 @@ type hub struct {
 
 	// dead is the error after which no more completions can be received.
 	dead error
+	// receivers lists the receivers of the CQ.
+	receivers list[Receiver]
 	// calls lists the completed operations whose functions are to be called.
 	calls list[op]
 	// posts lists the queues that may have pending operations and room.
@@ -167,6 +169,7 @@ func (h *hub) doWork() {
 	h.work.Store(false)
 	h.mu.Unlock()
 	for rq := refills.pop(); rq != nil; rq = refills.pop() {
+		rq.refilling.Store(false) // its place is free
 		rq.refill()
 	}
 	for q := posts; q != nil; {
@@ -346,11 +349,18 @@ func (h *hub) lead() {
 	}
 }
 
-// fail reports to the queues that no more completions can be received.
+// fail reports to the queues and the receivers that no more completions can be received.
 func (h *hub) fail(err error) {
+	var receivers []*Receiver
 	h.mu.Lock()
 	h.dead = err
+	for n := h.receivers.first; n != nil; n = n.next {
+		receivers = append(receivers, n.of)
+	}
 	h.mu.Unlock()
+	for _, r := range receivers {
+		r.fail(err)
+	}
 	if others := h.others.Load(); others != nil {
 		others.fail(err)
 		others.callFunction()
@@ -362,6 +372,26 @@ func (h *hub) fail(err error) {
 			q.lost(err)
 			q.mu.Unlock()
 		}
+	}
+	h.Finish(false) // calls the functions of the receivers
+}
+
+// addReceiver makes fail end a receiver. If fail was called before, it returns the error of fail.
+func (h *hub) addReceiver(r *Receiver) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.dead == nil {
+		h.receivers.push(&r.onHub)
+	}
+	return h.dead
+}
+
+// removeReceiver undoes addReceiver.
+func (h *hub) removeReceiver(r *Receiver) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if r.onHub.in {
+		h.receivers.remove(&r.onHub)
 	}
 }
 

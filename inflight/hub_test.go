@@ -37,3 +37,24 @@ func TestOwe(t *testing.T) {
 		t.Errorf("owed.Load() = %d, want 2", n)
 	}
 }
+
+// TestRefillOfAListedQueue refills a receive queue that the hub has listed, as the end of one of its receivers does.
+// The queue keeps its place, and so do the queues behind it.
+func TestRefillOfAListedQueue(t *testing.T) {
+	h := &hub{}
+	var queues [3]receives
+	for i := range queues {
+		rq := &queues[i]
+		rq.stopped = true // takes no memory
+		rq.place.of = rq
+		h.refillLater(rq)
+	}
+	queues[0].refill()
+	h.refillLater(&queues[0])
+	h.doWork()
+	for i := range queues {
+		if queues[i].refilling.Load() {
+			t.Errorf("queue %d is still to be refilled", i)
+		}
+	}
+}

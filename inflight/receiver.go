@@ -32,6 +32,7 @@ type Receiver struct {
 	// held counts the messages that were not freed.
 	held  atomic.Int32
 	place link[Receiver] // in hub.deliveries
+	onHub link[Receiver] // in hub.receivers
 	// passed is a place in takenOrder. The QP holds no receive before it. Guarded by receives.mu.
 	passed uint64
 
@@ -111,7 +112,10 @@ func newReceiver(qp *verbs.QP, rq *receives, shared bool, maxHeld int) (*Receive
 		return nil, fmt.Errorf("receives of %v: %s: %w", qp, why, syscall.EINVAL)
 	}
 	r := &Receiver{rq: rq, shared: shared, maxHeld: int32(maxHeld), qp: qp, hub: hubOf(cq)}
-	r.place.of = r
+	r.place.of, r.onHub.of = r, r
+	if err := r.hub.addReceiver(r); err != nil {
+		return nil, fmt.Errorf("receives of %v: %w", qp, err)
+	}
 	internals.Watch(qp, bridge.Watch{Reset: r.reset, Closed: r.end})
 	r.register()
 	return r, nil
@@ -351,6 +355,7 @@ func (r *Receiver) end() {
 	for m := left.pop(); m != nil; m = left.pop() {
 		m.Free()
 	}
+	r.hub.removeReceiver(r)
 	rq := r.rq
 	rq.mu.Lock()
 	if rq.receivers[r.qp.Num()] == r { // another QP may have the number

@@ -14,6 +14,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 	"unsafe"
@@ -517,5 +518,40 @@ func TestReceiveAllocatesNothing(t *testing.T) {
 	// The stub allocates the copies of the requests that it keeps: one for each receive.
 	if n > 1 {
 		t.Errorf("a message costs %v allocations, want the 1 of the stub", n)
+	}
+}
+
+// TestHandleOnADeadCQ has the receive CQ of a Receiver fail. The function is called for the last time, and the CQ takes
+// no other Receiver.
+func TestHandleOnADeadCQ(t *testing.T) {
+	for _, after := range []time.Duration{0, time.Millisecond} {
+		r := newRecvRig(t, 4, 1<<16)
+		ended := make(chan error, 1)
+		fn := func(m *inflight.Message, err error) {
+			if m != nil {
+				m.Free()
+				return
+			}
+			ended <- err
+		}
+		if after == 0 {
+			r.recv.Handle(fn)
+		} else {
+			r.recv.HandleLazily(fn, after)
+		}
+		r.arrive(t)
+		r.hw.recvCQ.mu.Lock()
+		r.hw.recvCQ.fail = syscall.EIO
+		r.hw.recvCQ.mu.Unlock()
+		r.hw.recvCQ.put()
+		if err := early(ended); !errors.Is(err, syscall.EIO) {
+			t.Errorf("the last call of the function has the error %v, want %v", err, syscall.EIO)
+		}
+		if _, err := r.recv.Receive(soon(t)); !errors.Is(err, syscall.EIO) {
+			t.Errorf("Receive() = %v, want %v", err, syscall.EIO)
+		}
+		if _, err := inflight.NewReceiver(r.qp, r.pool, inflight.ReceiveConfig{Size: 256, Depth: 4}); !errors.Is(err, syscall.EIO) {
+			t.Errorf("NewReceiver() = %v, want %v", err, syscall.EIO)
+		}
 	}
 }

@@ -51,7 +51,7 @@ type receives struct {
 	size, depth int
 	base        uint64         // ID of the receive with number 0
 	place       link[receives] // in hub.refills, or none
-	refilling   atomic.Bool    // refill will be called
+	refilling   atomic.Bool    // rq is in hub.refills
 
 	mu sync.Mutex // guards the following fields
 	// posted has the messages of posted receives by number, and free the numbers without one.
@@ -214,7 +214,6 @@ func (rq *receives) recycle(m *Message) {
 
 // refill takes buffers from the pool in place of the buffers that the program holds.
 func (rq *receives) refill() {
-	rq.refilling.Store(false)
 	rq.mu.Lock()
 	defer rq.mu.Unlock()
 	rq.takeDropped()
