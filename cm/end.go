@@ -152,7 +152,7 @@ func (e *cancelledError) Unwrap() []error { return []error{e.cause, e.broken} }
 // Done returns a channel that is closed when the connection becomes unusable. This happens
 // when one side has disconnected, the device was removed, an operation was cancelled, or the
 // connection was closed. It also happens when the QP has failed, as soon as an event of the
-// device, an invalid completion, an operation or Explain shows it. Err returns the reason.
+// device, an invalid completion, an operation, a Query of the QP or Explain shows it. Err returns the reason.
 func (c *Conn) Done() <-chan struct{} { return c.ep.over.Done() }
 
 // Err returns nil until Done is closed. Then it returns the reason: a *DisconnectedError,
@@ -328,8 +328,8 @@ func (c *Conn) failedRequest() error {
 	return nil
 }
 
-// qpFailed records the failure of the QP that an event of the device has reported, or its provider. In the
-// first case cause is nil.
+// qpFailed records the failure of the QP that its provider has reported, with a cause, or an event of the device or
+// a query, without one.
 func (c *Conn) qpFailed(cause error) {
 	if cause == nil {
 		_ = c.ended(opConnection, flushError{c.qp.Num()})

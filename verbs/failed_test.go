@@ -67,3 +67,35 @@ func TestWatchOfAFailedQP(t *testing.T) {
 	default:
 	}
 }
+
+// TestQueryFindsAFailure has a request fail on a device that sends no event. The Query that finds the error state calls
+// each Watch of the QP, once, and a later Watch is called, too.
+func TestQueryFindsAFailure(t *testing.T) {
+	ctx := deadline(t)
+	l, r := fakeRoute().pair(t, verbs.QPCap{})
+	causes := make(chan error, 4)
+	watch := func() { internals.Watch(l.qp, bridge.Watch{Failed: func(cause error) { causes <- cause }}) }
+	watch()
+	l.send(t, verbs.SendWR{Opcode: verbs.OpWrite, RemoteAddr: r.buf.Addr(), RKey: r.buf.RKey() + 1, SGList: []verbs.SGE{l.buf.Slice(0, 8)}})
+	for range 2 {
+		for a, err := l.qp.Query(); a.State != verbs.QPErr; a, err = l.qp.Query() {
+			if err != nil || ctx.Err() != nil {
+				t.Fatalf("Query() = %+v, %v, want the error state", a, err)
+			}
+		}
+	}
+	watch()
+	for range 2 {
+		select {
+		case cause := <-causes:
+			if cause != nil {
+				t.Errorf("Failed(%v), want nil", cause)
+			}
+		case <-ctx.Done():
+			t.Fatal("Failed was not called")
+		}
+	}
+	if n := len(causes); n != 0 {
+		t.Errorf("further calls of Failed = %d, want 0", n)
+	}
+}

@@ -175,6 +175,11 @@ func (q *QP) Query() (QPAttr, error) {
 	a, err := q.p.Query()
 	if err == nil && (a.State == QPErr || a.State == QPSQE) && a.State != q.p.State() {
 		q.p.SetState(a.State)
+		if a.State == QPErr {
+			// The device's event, if there is one, finds this state already.
+			q.broken = true
+			go callFailed(slices.Clone(q.watches), nil)
+		}
 	}
 	return a, q.opError("query", err)
 }

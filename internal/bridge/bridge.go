@@ -54,8 +54,8 @@ type Verbs[H, D, Q, C, S, W any] struct {
 
 // Watch has functions that are called when a QP changes. Each may be nil.
 type Watch struct {
-	// Failed is called without locks when an event of the device has reported that it has moved the QP to
-	// the error state. cause is nil then. If the provider moves the QP there by itself, Failed is called before
+	// Failed is called without locks when an event of the device or a query has shown that the device has moved the
+	// QP to the error state. cause is nil then. If the provider moves the QP there by itself, Failed is called before
 	// that with a *provider.InvalidCompletionError. It may block. A Watch of a QP that has failed
 	// since its last reset is called on a goroutine of its own.
 	Failed func(cause error)
