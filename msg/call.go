@@ -154,6 +154,7 @@ func (c *Conn) abandon(cl *call, lends bool) {
 		cl.cancelling = true
 		c.send.cancels.Push(cl)
 	}
+	cl.waiter.again() // pump may finish it
 	c.pump()
 	if c.send.cancels.Len() > 0 && c.send.canceller == nil && c.err == nil {
 		c.send.canceller = c.getWaiter()
@@ -164,7 +165,6 @@ func (c *Conn) abandon(cl *call, lends bool) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), c.opts.grace)
 	defer cancel()
-	cl.waiter.again()
 	if c.wait(ctx, &cl.waiter) != nil {
 		cl.state = callAbandoned
 		return

@@ -173,12 +173,12 @@ func (l *link) start(conn *cm.Conn, passive bool) *Conn {
 	l.conn = conn
 	l.mute = l.iwarp && passive
 	c := &Conn{stream: l.stream, l: l}
-	l.mu.Lock()
-	l.giveCredits()
-	l.startKeepAlive(l.opts.KeepAlive, passive)
-	l.mu.Unlock()
 	l.reads = inflight.NewSignal(l.cq)
 	streamconn.PollWhileWaiting(l.stream, l.reads, inflight.NewSignal(l.cq))
+	l.mu.Lock()
+	l.giveCredits()
+	l.startKeepAlive(l.opts.KeepAlive, passive) // whose timer may wake readers and writers
+	l.mu.Unlock()
 	inflight.HandleCompletions(l.cq, l.handle, streamconn.PollAfter)
 	return c
 }
