@@ -48,7 +48,9 @@ type endpoint struct {
 	closing sync.Mutex
 	closed  bool
 
-	counted atomic.Uint32 // as an established connection of the Host: notCounted, openCounted or endCounted
+	counted       atomic.Uint32 // as an established connection of the Host: notCounted, openCounted or endCounted
+	brokenCounted atomic.Bool   // its failure was counted
+	finished      atomic.Bool   // end is set
 }
 
 // newEndpoint takes over a channel and the only ID on it.
@@ -158,6 +160,7 @@ func (ep *endpoint) finish(ev *Event) {
 			ep.broke("", flushError{ep.qpNum()})
 		}
 	}
+	ep.finished.Store(true)
 	ep.countEnd(ep.end.endCounter)
 	close(ep.ended)
 	ep.markOver()

@@ -141,10 +141,12 @@ const (
 func (ep *endpoint) countOpen() {
 	ep.counted.Store(openCounted)
 	ep.ch.counters().open.Add(1)
-	select {
-	case <-ep.ended: // before counted was set
+	// The end and the failure may have come before counted was set.
+	if ep.finished.Load() {
 		ep.countEnd(ep.end.endCounter)
-	default:
+	}
+	if ep.failed() != nil {
+		ep.countBroken()
 	}
 }
 
@@ -170,7 +172,7 @@ func closedCounter(c *counters) *atomic.Uint64 { return &c.closed }
 
 // countBroken counts the first failure of an established connection.
 func (ep *endpoint) countBroken() {
-	if ep.counted.Load() != notCounted {
+	if ep.counted.Load() != notCounted && !ep.brokenCounted.Swap(true) {
 		ep.ch.counters().broken.Add(1)
 	}
 }
