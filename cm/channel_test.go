@@ -4,11 +4,13 @@ package cm
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net"
 	"os"
+	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -17,6 +19,7 @@ import (
 	"time"
 
 	"purerdma/abi"
+	"purerdma/ucma"
 	"purerdma/verbs"
 )
 
@@ -137,12 +140,12 @@ func TestConnectRequest(t *testing.T) {
 func TestListedRequestIsComplete(t *testing.T) {
 	ch, k := newFakeChannel(t)
 	l := newFakeID(t, ch)
-	const requests = 3000
-	var listed atomic.Int32
+	var stop atomic.Bool
 	done := make(chan struct{})
+	defer func() { stop.Store(true); <-done }()
 	go func() {
 		defer close(done)
-		for listed.Load() < requests {
+		for !stop.Load() {
 			ch.mu.Lock()
 			for _, id := range ch.ids {
 				if id == l {
@@ -155,9 +158,10 @@ func TestListedRequestIsComplete(t *testing.T) {
 				id.mu.Unlock()
 			}
 			ch.mu.Unlock()
+			runtime.Gosched()
 		}
 	}()
-	for i := range uint32(requests) {
+	for i := range uint32(1000) {
 		k.mu.Lock()
 		k.uids[70+i] = 0
 		k.mu.Unlock()
@@ -165,9 +169,7 @@ func TestListedRequestIsComplete(t *testing.T) {
 		if err := mustNext(t, ch).ID.Close(); err != nil {
 			t.Fatalf("Close() = %v, want nil", err)
 		}
-		listed.Add(1)
 	}
-	<-done
 }
 
 func TestDestroyWaitsForAcknowledgement(t *testing.T) {
@@ -299,6 +301,30 @@ func TestMigrate(t *testing.T) {
 	if err := id.Listen(1); !errors.Is(err, net.ErrClosed) {
 		t.Errorf("Listen after the channel's Close = %v, want net.ErrClosed", err)
 	}
+}
+
+// TestLeaveDuringMigrate ends a membership while its ID moves to another channel. Neither channel lists it then.
+func TestLeaveDuringMigrate(t *testing.T) {
+	h := &hooked{fakeKernel: newFakeKernel()}
+	a, b := newEventChannel(ucma.New(h), &verbs.Host{}), newEventChannel(ucma.New(h), &verbs.Host{})
+	id := newFakeID(t, a)
+	stays, ends := mustJoin(t, id), mustJoin(t, id)
+	h.write = func(cmd []byte) {
+		if binary.NativeEndian.Uint32(cmd) == abi.RDMA_USER_CM_CMD_MIGRATE_ID {
+			ends.forget()
+		}
+	}
+	if err := id.Migrate(b); err != nil {
+		t.Fatalf("id.Migrate: %v", err)
+	}
+	if a.find(ends.uid) != nil || b.find(ends.uid) != nil {
+		t.Error("a channel lists the membership that has ended")
+	}
+	if b.find(stays.uid) != id || b.find(id.uid) != id {
+		t.Error("the new channel does not list the ID and its other membership")
+	}
+	a.Close()
+	b.Close()
 }
 
 func TestEventsIterator(t *testing.T) {

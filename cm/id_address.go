@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"encoding/binary"
 	"net/netip"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -235,7 +236,13 @@ func (id *ID) Migrate(to *EventChannel) error {
 	}
 	id.mu.Lock()
 	id.ch, id.left = to, append(id.left, from)
+	for _, m := range id.groups {
+		uids = slices.DeleteFunc(uids, func(uid uint64) bool { return uid == m.uid })
+	}
 	id.mu.Unlock()
+	for _, uid := range uids[1:] {
+		to.remove(uid) // of a membership that ended in between
+	}
 	to.file.Wake() // the kernel wakes no reader for events that move with an ID
 	return nil
 }
