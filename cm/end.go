@@ -188,6 +188,11 @@ func (c *Conn) Wait(ctx context.Context) (End, error) {
 	case <-c.ep.ended:
 		return c.ep.end, nil
 	case <-c.ep.pumped:
+		select {
+		case <-c.ep.ended: // before
+			return c.ep.end, nil
+		default:
+		}
 		if err := c.ep.unusable(); err != nil {
 			return End{}, c.ep.id.opError(opEvent, err)
 		}
@@ -331,6 +336,9 @@ func (c *Conn) failedRequest() error {
 // qpFailed records the failure of the QP that its provider has reported, with a cause, or an event of the device or
 // a query, without one.
 func (c *Conn) qpFailed(cause error) {
+	if c.ep.id.gate.isShut() {
+		return // the QP of the program continues
+	}
 	if cause == nil {
 		_ = c.ended(opConnection, flushError{c.qp.Num()})
 		return

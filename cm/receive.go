@@ -195,7 +195,7 @@ func (c *Conn) handleMessages(fn func(*inflight.Message, error), handle func(*in
 // begin starts what a new connection does by itself.
 func (c *Conn) begin(o *connOptions) {
 	c.startKeepAlive(o.keepAlive)
-	verbsInternal.Watch(c.qp, bridge.Watch{Failed: c.qpFailed})
+	verbsInternal.Watch(c.qp, bridge.Watch{Failed: c.qpFailed, UntilReset: true})
 	if r := &c.ep.receiving; r.receiver != nil {
 		r.stops.Store(true)
 		if c.ep.over.Err() != nil { // markOver may have come before

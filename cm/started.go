@@ -101,6 +101,9 @@ func (o Op) Wait(ctx context.Context) error {
 // lose ends the use of the connection after a fault that may keep completions away. Operations in
 // flight complete when they are flushed, or when the QP is closed.
 func (c *Conn) lose(op string, err error) {
+	if c.ep.id.gate.isShut() {
+		return // Close flushes the QP
+	}
 	c.ep.giveUp(&BrokenError{Op: op, Err: err, Cancelled: true})
 	_ = flushQP(c.qp) // Close tries again
 }

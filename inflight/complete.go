@@ -78,7 +78,7 @@ func (q *Queue) reset() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.resets++
-	q.failure = nil
+	q.failure, q.lostFuncs = nil, nil
 	q.record(recReset, 0, 0, 0, true)
 	end := q.tail
 	if q.posting {

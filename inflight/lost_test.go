@@ -237,6 +237,29 @@ func TestRefusedDatagram(t *testing.T) {
 	wantErr(t, "the WRITE", bad, syscall.EINVAL)
 }
 
+// TestResetRemovesLost resets the QP. Lost of an earlier New is no longer called, and Lost of a later New is.
+func TestResetRemovesLost(t *testing.T) {
+	lost := make(chan string, 2)
+	r := newRig(t, inflight.Config{Lost: func(error) { lost <- "the earlier" }}, verbs.QPConfig{})
+	if err := r.qp.Modify(&verbs.QPAttr{State: verbs.QPReset}, verbs.QPAttrState); err != nil {
+		t.Fatalf("Modify() = %v", err)
+	}
+	if _, err := inflight.New(r.qp, inflight.Config{Lost: func(error) { lost <- "the later" }}); err != nil {
+		t.Fatalf("New() = %v", err)
+	}
+	r.hw.bell = syscall.ENOMEM
+	p := r.submit(t, 1, nil)
+	if got := <-lost; got != "the later" {
+		t.Errorf("%s Lost was called, want the later", got)
+	}
+	sleep()
+	if n := len(lost); n != 0 {
+		t.Errorf("further calls of Lost = %d, want 0", n)
+	}
+	r.hw.complete(verbs.WCSuccess, r.hw.take(t, 1)...)
+	_ = p.Wait(soon(t))
+}
+
 // TestLostOnADeadCQ calls New again after the hub of the CQ has failed. Lost of that call is called.
 func TestLostOnADeadCQ(t *testing.T) {
 	lost := make(chan error, 2)

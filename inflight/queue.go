@@ -24,7 +24,8 @@ type Config struct {
 	SignalAll bool
 	// Lost, if not nil, is called at most once, on a goroutine of its own. It reports that operations
 	// in flight may not complete before the QP is closed. The reason is that the CQ has lost
-	// completions or was closed, or that the doorbell of a post has failed.
+	// completions or was closed, or that the doorbell of a post has failed. A reset of the QP removes it, because it
+	// drops those operations.
 	Lost func(error)
 }
 

@@ -15,7 +15,8 @@ import (
 )
 
 // TestWatchOfAFailedQP has a device write a completion of no request. The provider fails the QP, and each
-// Watch of the QP gets the cause, also a Watch that is added later. A reset of the QP removes the cause.
+// Watch of the QP gets the cause, also a Watch that is added later. A reset of the QP removes the cause, and a Watch with
+// UntilReset.
 func TestWatchOfAFailedQP(t *testing.T) {
 	ctx, rt := deadline(t), mlx5Route(t)
 	l, r := rt.pair(t, verbs.QPCap{})
@@ -57,6 +58,11 @@ func TestWatchOfAFailedQP(t *testing.T) {
 	}
 	connect(t, l, r)
 	watch()
+	internals.Watch(l.qp, bridge.Watch{Failed: func(cause error) { causes <- cause }, UntilReset: true})
+	for _, e := range []*end{l, r} {
+		modify(t, e.qp, verbs.QPAttr{State: verbs.QPReset}, verbs.QPAttrState)
+	}
+	connect(t, l, r)
 	fail()
 	for range 3 { // If the last Watch had been called before, there would be four calls.
 		next("a QP that fails again")

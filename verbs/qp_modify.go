@@ -5,6 +5,7 @@ package verbs
 import (
 	"fmt"
 	"net"
+	"slices"
 	"strings"
 
 	"purerdma/internal/bridge"
@@ -41,6 +42,7 @@ func (q *QP) modify(attr *QPAttr, mask QPAttrMask) error {
 					w.Reset()
 				}
 			}
+			q.watches = slices.DeleteFunc(q.watches, func(w bridge.Watch) bool { return w.UntilReset })
 		}
 		return nil
 	}

@@ -65,6 +65,8 @@ type Watch struct {
 	// Closed is called once by the Close that has destroyed the QP, without locks. The
 	// completions that the CQs had of the QP were passed to their handlers.
 	Closed func()
+	// UntilReset is set if the next move of the QP to the state RESET removes the Watch.
+	UntilReset bool
 }
 
 // Handler takes completions of a CQ, of type *WC, from the goroutines that poll it.
