@@ -190,9 +190,10 @@ type QPConfig struct {
 	// UserHandle identifies the QP in asynchronous events.
 	UserHandle uint64
 	// Failed is called before the provider moves the QP to the error state by itself, and so before the
-	// outstanding requests complete. The error is an *InvalidCompletionError. Failed may be nil. It is called
-	// without locks of the provider, on a goroutine of its own that waits for it.
-	Failed func(error)
+	// outstanding requests complete. cause is an *InvalidCompletionError. fails returns false once the QP was reset or
+	// closed, which ends the failure. Failed may be nil. It is called without locks of the provider, on a goroutine of
+	// its own that waits for it. It may call fails, which takes the locks that Modify takes.
+	Failed func(cause error, fails func() bool)
 }
 
 // QP is a queue pair. Its methods may be called concurrently.

@@ -189,8 +189,12 @@ func (q *QP) Query() (QPAttr, error) {
 func (q *QP) failed() { callFailed(q.noteFailure(), nil) }
 
 // providerFailed implements provider.QPConfig.Failed.
-func (q *QP) providerFailed(cause error) {
+func (q *QP) providerFailed(cause error, fails func() bool) {
 	q.mu.Lock()
+	if !fails() { // a reset would have cleared broken
+		q.mu.Unlock()
+		return
+	}
 	q.broken, q.cause = true, cause
 	watches := slices.Clone(q.watches) // nil after Close
 	q.mu.Unlock()

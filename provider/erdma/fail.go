@@ -25,21 +25,39 @@ func (c *cq) fail(e unsafe.Pointer, q *qp, reason string) bool {
 	c.skipped.Add(1)
 	c.ctx.logSkipped(c.num, e, reason)
 	if q != nil && q.failing.CompareAndSwap(false, true) {
-		go q.end(reason) // a command cannot run here
+		go q.end(reason, q.resets.Load()) // a command cannot run here
 	}
 	return false
 }
 
 // end reports the failure of a failing QP, and moves the QP to the error state. The report comes first,
-// because the move ends the connection on iWARP.
-func (q *qp) end(reason string) {
-	if s := q.State(); s != provider.QPReset && s != provider.QPErr && !q.closed.Load() {
-		if q.failed != nil {
-			q.failed(&provider.InvalidCompletionError{QPNum: q.num, Reason: reason})
+// because the move ends the connection on iWARP. resets is the count when the QP failed.
+func (q *qp) end(reason string, resets uint32) {
+	defer func() {
+		if q.resets.Load() == resets { // a reset has cleared it already
+			q.failing.Store(false)
 		}
-		_ = q.Modify(&provider.QPAttr{State: provider.QPErr}, provider.QPAttrState) // the next such entry tries again
+	}()
+	fails := func() bool {
+		q.commands.Lock()
+		defer q.commands.Unlock()
+		return q.fails(resets)
 	}
-	q.failing.Store(false)
+	if q.failed != nil && fails() {
+		q.failed(&provider.InvalidCompletionError{QPNum: q.num, Reason: reason}, fails)
+	}
+	q.commands.Lock()
+	defer q.commands.Unlock()
+	if q.fails(resets) {
+		_ = q.modify(&provider.QPAttr{State: provider.QPErr}, provider.QPAttrState) // the next such entry tries again
+	}
+}
+
+// fails reports whether a QP that failed after so many resets is still to be moved to the error state. The caller
+// holds q.commands.
+func (q *qp) fails(resets uint32) bool {
+	s := q.State()
+	return q.resets.Load() == resets && s != provider.QPReset && s != provider.QPErr && !q.closed.Load()
 }
 
 // logSkipped logs an entry that makes no sense. It writes one record in lograte.Interval. It logs in

@@ -191,7 +191,7 @@ func TestImpossible(t *testing.T) {
 			var log logged
 			r.ctx.SetLog(slog.New(slog.NewTextHandler(&log, nil)))
 			failures, moved := make(chan error, 2), make(chan int, 2)
-			l := r.make(t, provider.QPConfig{Cap: provider.QPCap{SendWR: 4, RecvWR: 4}, Failed: func(err error) {
+			l := r.make(t, provider.QPConfig{Cap: provider.QPCap{SendWR: 4, RecvWR: 4}, Failed: func(err error, _ func() bool) {
 				moved <- len(r.moved)
 				failures <- err
 			}})
@@ -395,4 +395,46 @@ func FuzzPoll(f *testing.F) {
 			}
 		}
 	})
+}
+
+// TestResetDuringReport resets a failing QP of RoCE before Failed returns. Only a new failure moves the QP to the error
+// state.
+func TestResetDuringReport(t *testing.T) {
+	r := newRig(t, uverbs.NodeCA)
+	reports, finish := make(chan func() bool), make(chan struct{})
+	l := r.make(t, provider.QPConfig{Cap: provider.QPCap{SendWR: 4, RecvWR: 4}, Failed: func(_ error, fails func() bool) {
+		reports <- fails
+		<-finish
+	}})
+	fail := func() func() bool {
+		for _, s := range []provider.QPState{provider.QPInit, provider.QPRTR, provider.QPRTS} {
+			l.q.SetState(s)
+		}
+		r.device.cqs[l.c.handle].add(cqe{op: opSend, index: 9, qp: l.q.num})
+		if got := ids(l.poll(4)); len(got) != 0 {
+			t.Errorf("completed IDs = %v, want none", got)
+		}
+		return <-reports
+	}
+	first := fail()
+	if !first() {
+		t.Error("fails() of the first failure = false, want true before the reset")
+	}
+	if err := l.q.Modify(&provider.QPAttr{State: provider.QPReset}, provider.QPAttrState); err != nil {
+		t.Fatalf("QP.Modify(RESET) = %v", err)
+	}
+	second := fail()
+	if first() || !second() {
+		t.Errorf("fails() after the reset = %v, %v, want false, true", first(), second())
+	}
+	finish <- struct{}{} // one of the two calls of Failed returns
+	if first() {
+		t.Error("fails() of the first failure = true after the reset")
+	}
+	finish <- struct{}{}
+	for end := time.Now().Add(30 * time.Second); l.q.State() != provider.QPErr && time.Now().Before(end); time.Sleep(time.Millisecond) {
+	}
+	if s := l.q.State(); s != provider.QPErr || second() {
+		t.Errorf("State() = %v, fails() = %v, want the error state and false", s, second())
+	}
 }

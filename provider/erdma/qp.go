@@ -31,14 +31,15 @@ type qp struct {
 	buf    *mem.Region // of both queues, the send queue's first. nil after Close
 	record *dbrec.Record
 	leak   *leak.Entry
-	failed func(error)   // provider.QPConfig.Failed, or nil
-	state  atomic.Uint32 // provider.QPState
+	failed func(error, func() bool) // provider.QPConfig.Failed, or nil
+	state  atomic.Uint32            // provider.QPState
 	closed atomic.Bool
 
 	holding   atomic.Bool   // the queues hold new requests
 	heldSends atomic.Uint32 // sendQueue.head when holding began
 	heldRecvs atomic.Uint32 // recvQueue.head when holding began
 	failing   atomic.Bool   // a goroutine moves the QP to the error state
+	resets    atomic.Uint32 // moves to RESET by Modify
 
 	// commands is held by commands, because the kernel may reuse the handle of a destroyed QP, and by
 	// SetState. It guards the next two.
@@ -78,6 +79,11 @@ func (q *qp) SetState(s provider.QPState) {
 func (q *qp) Modify(attr *provider.QPAttr, mask provider.QPAttrMask) error {
 	q.commands.Lock()
 	defer q.commands.Unlock()
+	return q.modify(attr, mask)
+}
+
+// modify is Modify for the holder of q.commands.
+func (q *qp) modify(attr *provider.QPAttr, mask provider.QPAttrMask) error {
 	if q.closed.Load() {
 		return net.ErrClosed
 	}
@@ -105,6 +111,8 @@ func (q *qp) Modify(attr *provider.QPAttr, mask provider.QPAttrMask) error {
 		q.eachCQ(func(c *cq) { c.flushPosted(q) })
 		q.awaitFlush()
 	case move && attr.State == provider.QPReset && !q.ctx.iwarp:
+		q.resets.Add(1)
+		q.failing.Store(false)
 		q.reset()
 		q.setState(attr.State)
 	case move:

@@ -43,9 +43,9 @@ type QP struct {
 	buf        *mem.Region // of both queues, the receive queue's first. nil after Close
 	sqBuf      *mem.Region // of the send queue, if it has one of its own
 	leak       *leak.Entry
-	failed     func(error)   // provider.QPConfig.Failed, or nil
-	state      atomic.Uint32 // provider.QPState
-	failure    atomic.Uint32 // qpSound, qpFailing or qpFailed
+	failed     func(error, func() bool) // provider.QPConfig.Failed, or nil
+	state      atomic.Uint32            // provider.QPState
+	failure    atomic.Uint32            // qpSound, qpFailing or qpFailed
 	closed     atomic.Bool
 	// commands is held by Modify, Query, end and Close, because the kernel reuses the
 	// handle of a destroyed QP, and by SetState. It also guards the next three.

@@ -54,11 +54,18 @@ func (q *QP) end(reason string) {
 	}
 	if q.failed != nil {
 		resets := q.resets
+		fails := func() bool { // after a reset, a new failure has a goroutine of its own
+			return q.resets == resets && q.failing()
+		}
 		q.commands.Unlock() // Failed may run commands of the QP
-		q.failed(&provider.InvalidCompletionError{QPNum: q.num, Reason: reason})
+		q.failed(&provider.InvalidCompletionError{QPNum: q.num, Reason: reason}, func() bool {
+			q.commands.Lock()
+			defer q.commands.Unlock()
+			return fails()
+		})
 		q.commands.Lock()
-		if q.resets != resets || !q.failing() {
-			return // after a reset, a new failure has a goroutine of its own
+		if !fails() {
+			return
 		}
 	}
 	if err := q.endLocked(); err != nil {

@@ -22,14 +22,15 @@ type failureRig struct {
 // report is one call of QPConfig.Failed.
 type report struct {
 	err    error
+	fails  func() bool
 	finish func() // lets the call return
 }
 
 func newFailureRig(t *testing.T) *failureRig {
 	r := &failureRig{skipRig: emptySkipRig(t, Driver{}, nil), reports: make(chan report)}
-	r.q, _ = r.madeQP(provider.QPConfig{Failed: func(err error) {
+	r.q, _ = r.madeQP(provider.QPConfig{Failed: func(err error, fails func() bool) {
 		ctx, finish := context.WithCancel(context.Background())
-		r.reports <- report{err, finish}
+		r.reports <- report{err, fails, finish}
 		<-ctx.Done()
 	}})
 	r.post(r.q)
@@ -94,9 +95,15 @@ func TestLostCompletionIsReported(t *testing.T) {
 func TestResetDuringReport(t *testing.T) {
 	r := newFailureRig(t)
 	first := r.fail()
+	if !first.fails() {
+		t.Error("fails() of the first failure = false, want true before the reset")
+	}
 	r.reset(r.q)
 	r.post(r.q)
 	second := r.fail()
+	if first.fails() || !second.fails() {
+		t.Errorf("fails() after the reset = %v, %v, want false, true", first.fails(), second.fails())
+	}
 	first.finish()
 	for range 1000 {
 		runtime.Gosched()
