@@ -173,7 +173,7 @@ func TestVMOutOfDescriptors(t *testing.T) {
 	d := dialerOf(hosts[1].IPv4)
 	var conns []*cm.Conn
 	for {
-		conn, err := d.Dial(within(t, 5*time.Second), "tcp", addr)
+		conn, err := d.Dial(within(t, 15*time.Second), "tcp", addr)
 		if err != nil {
 			t.Logf("connection %d: %v", len(conns)+1, err)
 			break
@@ -192,7 +192,18 @@ func TestVMOutOfDescriptors(t *testing.T) {
 			t.Errorf("Conn.Close: %v", err)
 		}
 	}
-	served(t, d, mustParse(addr))
+	// The server frees the descriptors of a connection after it has seen the end.
+	for end := time.Now().Add(30 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+		conn, err := d.Dial(within(t, 15*time.Second), "tcp", addr)
+		if err == nil {
+			say(t, conn, "a new client")
+			conn.Close()
+			break
+		}
+		if time.Now().After(end) {
+			t.Fatalf("Dial after %d connections were closed: %v", half, err)
+		}
+	}
 	for _, conn := range conns[half:] {
 		say(t, conn, "still there")
 	}

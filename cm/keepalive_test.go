@@ -98,7 +98,7 @@ func TestSetKeepAlive(t *testing.T) {
 	set := func(period time.Duration) {
 		t.Helper()
 		if err := client.SetKeepAlive(period); err != nil {
-			t.Fatalf("SetKeepAlive(%v) = %v", period, err)
+			t.Errorf("SetKeepAlive(%v) = %v", period, err)
 		}
 	}
 	set(-1)

@@ -38,7 +38,8 @@ func TestRandomUse(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			connected := int64(0)
-			for seed := range uint64(rounds) {
+			// On a machine that stands still for a round, no dial may succeed.
+			for seed := uint64(0); seed < uint64(rounds) || connected == 0 && seed < 100; seed++ {
 				u := &randomUse{k: cmtest.New(machine()), names: names}
 				before := restNow()
 				u.run(seed)
