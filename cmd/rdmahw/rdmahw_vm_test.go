@@ -59,8 +59,8 @@ func wantResults(t *testing.T, p place, only string, status int, r *hwreport.Rep
 	}
 }
 
-// tooLong lists the checks that only the long tests run. They move much data, or repeat other checks, and each takes up
-// to a minute on a busy machine.
+// tooLong lists the checks that only TestVMRun and TestVMPeer run, and only as long tests. They move much data, or repeat other
+// checks, and each takes up to a minute on a busy machine.
 var tooLong = map[string]bool{
 	"wrap": true, "wrap-recorded": true, "storm": true, "completion-data": true, "short-data": true, "doorbells-plain": true, "doorbells-unlocked": true, "doorbells-storm": true, "doorbells-shared": true,
 	"many-qps": true, "destroy": true, "churn": true, "costs": true, "costs-plain": true, "costs-no-scatter": true,
@@ -70,12 +70,12 @@ var tooLong = map[string]bool{
 // vlanID is the ID of the VLAN of the tests.
 const vlanID = 77
 
-// ids returns the list of the checks of a run. With a peer it has no checks that have both ends on this host. A software ConnectX
-// reports bad-opcode as a violation by the driver, which fails the run of the virtual machine.
-func ids(peer bool) string {
+// ids returns the list of the checks of a run, with those of tooLong if long is set. With a peer it has no checks that have both ends
+// on this host. A software ConnectX reports bad-opcode as a violation by the driver, which fails the run of the virtual machine.
+func ids(peer, long bool) string {
 	var list []string
 	for _, c := range hwcheck.All() {
-		if c.Destructive || c.Soak || tooLong[c.ID] && !longtest.Enabled() || peer && c.Local || c.ID == "bad-opcode" {
+		if c.Destructive || c.Soak || tooLong[c.ID] && !long || peer && c.Local || c.ID == "bad-opcode" {
 			continue
 		}
 		list = append(list, c.ID)
@@ -90,7 +90,7 @@ const minutes = "60"
 func TestVMRun(t *testing.T) {
 	h := vmtest.Hosts(t, 1)[0]
 	vmtest.VLAN(t, vlanID, h)
-	only := ids(false)
+	only := ids(false, longtest.Enabled())
 	status, r, _ := runReport(t, realProgram(), "-only", only, "-minutes", minutes, "-d", h.Device, "-a", h.IPv4.String())
 	wantResults(t, here(t, "loopback"), only, status, r)
 	if r.Peer != "loopback" {

@@ -50,7 +50,7 @@ func runAsUser(t *testing.T, h vmtest.Host, only string, flags ...string) (int, 
 func TestVMUser(t *testing.T) {
 	h := vmtest.Hosts(t, 1)[0]
 	vmtest.VLAN(t, vlanID, h)
-	only := ids(false)
+	only := ids(false, false)
 	for _, c := range hwcheck.All() {
 		if c.Destructive {
 			only += "," + c.ID
