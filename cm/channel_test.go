@@ -135,7 +135,7 @@ func TestConnectRequest(t *testing.T) {
 	}
 }
 
-// TestListedRequestIsComplete looks at the IDs of the channel while Next takes connect requests. Close may close an ID as
+// TestListedRequestIsComplete checks the IDs of the channel while Next takes connect requests. Close may close an ID as
 // soon as the channel lists it.
 func TestListedRequestIsComplete(t *testing.T) {
 	ch, k := newFakeChannel(t)

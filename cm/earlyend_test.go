@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestStatsOfAnEarlyEnd has a connection end and fail before it is counted as open, as events beside Accept and Dial
-// may. Both are counted, once.
+// TestStatsOfAnEarlyEnd has a connection end and fail before it is counted as open. Events during Accept and Dial can have
+// this effect. Both are counted, once.
 func TestStatsOfAnEarlyEnd(t *testing.T) {
 	ch, _ := newFakeChannel(t)
 	ep := newEndpoint(ch, newFakeID(t, ch))

@@ -75,7 +75,7 @@ func TestWatchOfAFailedQP(t *testing.T) {
 }
 
 // TestQueryFindsAFailure has a request fail on a device that sends no event. The Query that finds the error state calls
-// each Watch of the QP, once, and a later Watch is called, too.
+// each Watch of the QP, once. A later Watch is also called.
 func TestQueryFindsAFailure(t *testing.T) {
 	ctx := deadline(t)
 	l, r := fakeRoute().pair(t, verbs.QPCap{})

@@ -38,7 +38,7 @@ func TestRandomUse(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			connected := int64(0)
-			// On a machine that stands still for a round, no dial may succeed.
+			// On a busy machine no dial may succeed in a round.
 			for seed := uint64(0); seed < uint64(rounds) || connected == 0 && seed < 100; seed++ {
 				u := &randomUse{k: cmtest.New(machine()), names: names}
 				before := restNow()

@@ -70,7 +70,7 @@ var tooLong = map[string]bool{
 // vlanID is the ID of the VLAN of the tests.
 const vlanID = 77
 
-// ids returns the list of the checks of a run, with those of tooLong if long is set. With a peer it has no checks that have both ends
+// ids returns the list of the checks of a run, with the checks of tooLong if long is set. With a peer it has no checks that have both ends
 // on this host. A software ConnectX reports bad-opcode as a violation by the driver, which fails the run of the virtual machine.
 func ids(peer, long bool) string {
 	var list []string
