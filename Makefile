@@ -199,14 +199,15 @@ test-streams: $(TOOLS) compiler ## run the suites for net.Conn with the race det
 test-ci: $(TOOLS) compiler ## run the tests of continuous integration: those of test, the race detector on this machine, the slowest tests and test/wire
 	@$(RUN) -- $(TEST_ROWS) -- $(CI_ROWS)
 
-# Each kernel with each driver, the long tests among the tests. On the newest kernel, siw often
-# keeps the first message of a connection, also of rdma-core's programs, so they do not run there.
+# Each kernel with each driver. The long tests run on the newest kernel. There, siw often keeps the first
+# message of a connection, also of rdma-core's programs, so they do not run.
+LONG         = $(if $(filter $(NEWEST),$(1)),-long)
 MATRIX_TESTS = $(if $(filter $(NEWEST)siw,$(1)$(2)),$(filter-out %/test/interop,$(shell $(GO) list ./...)),./...)
-MATRIX_ROWS = $(foreach k,$(KERNELS),$(foreach d,rxe siw,-- $(call VM,$(k),$(d)) $(TYPES) -packages $(PEERS),perftest -skip '$(NO_KERNEL)|$(LARGE)' -long -timeout 1h -estimate 10m $(call MATRIX_TESTS,$(k),$(d)) \
+MATRIX_ROWS = $(foreach k,$(KERNELS),$(foreach d,rxe siw,-- $(call VM,$(k),$(d)) $(TYPES) -packages $(PEERS),perftest -skip '$(NO_KERNEL)|$(LARGE)' $(call LONG,$(k)) -timeout 1h -estimate 10m $(call MATRIX_TESTS,$(k),$(d)) \
 	-- $(call STREAM_ROW,$(k),$(d),$(SUITES)))) \
 	$(foreach d,rxe siw,-- $(call TWO_VMS_ROW,$(OLDEST),$(d)) -- $(call TWO_VMS_HW_ROW,$(OLDEST),$(d)))
 
-matrix: $(TOOLS) $(TWO_VMS) $(TWO_VMS_HW) compiler ## run the tests that need RDMA on each kernel of KERNELS with rxe and siw, the long ones, too, and compare the kernels' types
+matrix: $(TOOLS) $(TWO_VMS) $(TWO_VMS_HW) compiler ## run the tests that need RDMA on each kernel of KERNELS with rxe and siw, the long ones on the newest, and compare the kernels' types
 	@$(RUN) $(MATRIX_ROWS)
 
 # What runs on the software ConnectX: rdma-core's programs, which say whether the
@@ -219,13 +220,13 @@ NEWER   ?= trixie sid
 test-mlx5: $(TOOLS) ## run rdma-core's programs, and ours, on a software ConnectX under the kernel's own drivers, on each kernel of KERNELS
 	@$(RUN) -packages $(PEERS),perftest $(foreach k,$(KERNELS),-- $(call VM,$(k),mlx5) -skip '$(NO_KERNEL)' -estimate 4m $(MLX5_TESTS))
 
-MATRIX_MLX5_ROWS = $(foreach k,$(KERNELS),-- $(call VM,$(k),mlx5) -skip '$(NO_KERNEL)|$(LARGE)' -packages $(PEERS),perftest -long -timeout 1h -estimate 10m ./... \
+MATRIX_MLX5_ROWS = $(foreach k,$(KERNELS),-- $(call VM,$(k),mlx5) -skip '$(NO_KERNEL)|$(LARGE)' -packages $(PEERS),perftest $(call LONG,$(k)) -timeout 1h -estimate 10m ./... \
 	-- $(call STREAM_ROW,$(k),mlx5,$(SUITES)) \
 	-- -check -name 'Linux $(k), mlx5: two virtual machines' -estimate 2m $(RDMAVM) -kernel $(k) -driver mlx5 -hosts 2 -vms -packages $(PEERS),perftest sh test/connectx/libmlx5/twovms.sh '' $(CURDIR)/bin/) \
 	-- $(call TWO_VMS_ROW,$(OLDEST),mlx5) -- $(call TWO_VMS_HW_ROW,$(OLDEST),mlx5) \
 	$(foreach r,$(NEWER),-- -name "rdma-core of Debian $(r), mlx5" -vm "-kernel $(NEWEST) -driver mlx5 -release $(r)" -packages $(PEERS),perftest -timeout 20m -skip '^TestCM$$/^cmtime' -estimate 3m ./test/connectx/libmlx5 ./rdmanl)
 
-matrix-mlx5: $(TOOLS) $(TWO_VMS) $(TWO_VMS_HW) compiler ## run all tests that need RDMA on a software ConnectX, on each kernel of KERNELS, rdma-core and ours between two VMs, and rdma-core of NEWER
+matrix-mlx5: $(TOOLS) $(TWO_VMS) $(TWO_VMS_HW) compiler ## run all tests that need RDMA on a software ConnectX, on each kernel of KERNELS, the long ones on the newest, rdma-core and ours between two VMs, and rdma-core of NEWER
 	@$(RUN) $(MATRIX_MLX5_ROWS)
 
 # What runs on the software eRDMA: rdma-core's programs, and then ours.
