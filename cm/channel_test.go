@@ -4,7 +4,6 @@ package cm
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -19,7 +18,6 @@ import (
 	"time"
 
 	"purerdma/abi"
-	"purerdma/ucma"
 	"purerdma/verbs"
 )
 
@@ -301,30 +299,6 @@ func TestMigrate(t *testing.T) {
 	if err := id.Listen(1); !errors.Is(err, net.ErrClosed) {
 		t.Errorf("Listen after the channel's Close = %v, want net.ErrClosed", err)
 	}
-}
-
-// TestLeaveDuringMigrate ends a membership while its ID moves to another channel. Neither channel lists it then.
-func TestLeaveDuringMigrate(t *testing.T) {
-	h := &hooked{fakeKernel: newFakeKernel()}
-	a, b := newEventChannel(ucma.New(h), &verbs.Host{}), newEventChannel(ucma.New(h), &verbs.Host{})
-	id := newFakeID(t, a)
-	stays, ends := mustJoin(t, id), mustJoin(t, id)
-	h.write = func(cmd []byte) {
-		if binary.NativeEndian.Uint32(cmd) == abi.RDMA_USER_CM_CMD_MIGRATE_ID {
-			ends.forget()
-		}
-	}
-	if err := id.Migrate(b); err != nil {
-		t.Fatalf("id.Migrate: %v", err)
-	}
-	if a.find(ends.uid) != nil || b.find(ends.uid) != nil {
-		t.Error("a channel lists the membership that has ended")
-	}
-	if b.find(stays.uid) != id || b.find(id.uid) != id {
-		t.Error("the new channel does not list the ID and its other membership")
-	}
-	a.Close()
-	b.Close()
 }
 
 func TestEventsIterator(t *testing.T) {
