@@ -5,6 +5,7 @@
 package verbs
 
 import (
+	"encoding/binary"
 	"errors"
 	"net"
 	"os"
@@ -67,6 +68,29 @@ func there(addr uintptr) bool {
 	return errno == 0
 }
 
+// marks counts the calls of mark.
+var marks atomic.Uint64
+
+// mark writes a value into memory that no other memory has. The result reports whether the memory still exists. After
+// its end, other memory may have its address.
+func mark(t *testing.T, mr *MR) (exists func() bool) {
+	t.Helper()
+	var want, got [8]byte
+	binary.NativeEndian.PutUint64(want[:], marks.Add(1)<<32|uint64(os.Getpid()))
+	copy(mr.Bytes(), want[:])
+	addr := int64(mr.Addr())
+	return func() bool {
+		t.Helper()
+		f, err := os.Open("/proc/self/mem")
+		if err != nil {
+			t.Fatalf("os.Open: %v", err)
+		}
+		defer f.Close()
+		n, _ := f.ReadAt(got[:], addr) // an error where nothing is mapped
+		return n == len(got) && got == want
+	}
+}
+
 // look fails the test if registered memory is not mapped.
 func (k *watching) look(when string) {
 	k.mu.Lock()
@@ -116,7 +140,7 @@ func (d watchingDevice) Close() error {
 	return d.Transport.Close()
 }
 
-// alloc registers so much memory that its lower end is not reused at once.
+// alloc registers memory of 64 MiB.
 func alloc(t *testing.T, pd *PD) *MR {
 	t.Helper()
 	mr, err := pd.Alloc(64<<20, LocalWrite)
@@ -141,18 +165,17 @@ func TestUnmappedAfterDeregistration(t *testing.T) {
 	k, dev, pd := newWatching(t)
 	close(k.slow)
 	mr := alloc(t, pd)
-	addr := uintptr(mr.Addr())
-	copy(mr.Bytes(), "here")
+	exists := mark(t, mr)
 	k.refuse.Store(true)
 	if err := mr.Close(); !errors.Is(err, syscall.EBUSY) {
 		t.Errorf("refused Close = %v, want EBUSY", err)
 	}
-	if !there(addr) || string(mr.Bytes()[:4]) != "here" {
+	if !exists() {
 		t.Error("the memory was unmapped although it is registered")
 	}
 	k.refuse.Store(false)
 	closeAll(t, mr, mr)
-	if there(addr) || mr.Bytes() != nil {
+	if exists() || mr.Bytes() != nil {
 		t.Error("the memory is mapped after Close")
 	}
 	closeAll(t, pd, dev)
@@ -165,7 +188,7 @@ func TestUnmappedAfterLastClose(t *testing.T) {
 	close(k.slow)
 	for _, order := range [][3]int{{0, 1, 2}, {0, 2, 1}, {1, 0, 2}, {1, 2, 0}, {2, 0, 1}, {2, 1, 0}} {
 		mrs := [3]*MR{alloc(t, pd)}
-		addr := uintptr(mrs[0].Addr())
+		exists := mark(t, mrs[0])
 		neighbor := alloc(t, pd)
 		var err error
 		if mrs[1], err = pd.RegMR(mrs[0].Bytes()[100:200], LocalWrite); err != nil {
@@ -175,13 +198,13 @@ func TestUnmappedAfterLastClose(t *testing.T) {
 			t.Fatalf("PD.RegMR: %v", err)
 		}
 		for _, i := range order {
-			if !there(addr) {
+			if !exists() {
 				t.Fatalf("order %v: the memory was unmapped before Close of MR %d", order, i)
 			}
 			closeAll(t, mrs[i])
 			k.look("after Close")
 		}
-		if there(addr) {
+		if exists() {
 			t.Errorf("order %v: the memory is mapped after the last Close", order)
 		}
 		closeAll(t, neighbor)
@@ -197,7 +220,7 @@ func TestUnmappedAfterLastClose(t *testing.T) {
 func TestUnmappedAfterRemoval(t *testing.T) {
 	k, dev, pd := newWatching(t)
 	mr := alloc(t, pd)
-	addr := uintptr(mr.Addr())
+	exists := mark(t, mr)
 	removed := make(chan struct{})
 	go func() { dev.remove(); close(removed) }()
 	<-k.closed
@@ -210,7 +233,7 @@ func TestUnmappedAfterRemoval(t *testing.T) {
 		t.Errorf("Close of the memory: %v", err)
 	}
 	<-removed
-	if there(addr) {
+	if exists() {
 		t.Error("the memory is mapped after Close")
 	}
 	closeAll(t, pd, dev)
