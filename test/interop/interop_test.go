@@ -91,7 +91,7 @@ func TestSelfQP(t *testing.T) {
 func run(t *testing.T, r pairing.Run) {
 	t.Helper()
 	t.Run(strings.ReplaceAll(r.String(), " ", "_"), func(t *testing.T) {
-		if err := untilRead(t, r.Do); err != nil {
+		if err := repeatFaults(t, r.Do); err != nil {
 			t.Errorf("r.Do: %v", err)
 		}
 	})
@@ -114,41 +114,57 @@ func TestPersistent(t *testing.T) {
 		{"C-Go", theirs, []string{"-P"}, []pairing.Program{ours, ours, ours, ours, ours}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			const size, count = 500, 50
-			path, port := paths(t)[0], pairing.NewPort()
-			ctx, cancel := context.WithCancel(t.Context())
-			defer cancel()
-			server, err := pairing.StartServer(ctx, c.server, path.Server, port, append([]string{"-S", fmt.Sprint(size)}, c.flags...)...)
+			err := repeatFaults(t, func(ctx context.Context) error {
+				return servePersistently(ctx, t, c.server, c.flags, c.clients, c.server != theirs)
+			})
 			if err != nil {
-				t.Fatalf("pairing.StartServer: %v", err)
-			}
-			client := func(p pairing.Program) {
-				out, err := pairing.RunClient(ctx, p, path.Server, port, 60*time.Second,
-					"-I", path.Client, "-v", "-V", "-S", fmt.Sprint(size), "-C", fmt.Sprint(count))
-				if err != nil || out.Status != 0 || out.Stdout != pairing.Lines("ping data: ", size, count) {
-					t.Errorf("client %s: %v\n%v", p.Name, err, out)
-				}
-			}
-			client(c.clients[0]) // wait until the server listens
-			var clients sync.WaitGroup
-			for _, p := range c.clients {
-				if c.server == theirs {
-					client(p)
-				} else {
-					clients.Go(func() { client(p) })
-				}
-			}
-			clients.Wait()
-			if !server.Alive() {
-				t.Errorf("the server has ended: %v", server.Output())
-			}
-			server.Signal(syscall.SIGTERM)
-			out, err := server.Wait(30 * time.Second)
-			if err != nil || out.Status != 128+int(syscall.SIGTERM) {
-				t.Errorf("server after SIGTERM: %v, %v", err, out)
+				t.Errorf("servePersistently: %v", err)
 			}
 		})
 	}
+}
+
+// servePersistently starts a persistent server. It runs the first client, and then all clients, one after the other or
+// concurrently. It returns an error only if ctx ends first.
+func servePersistently(ctx context.Context, t *testing.T, program pairing.Program, flags []string, clients []pairing.Program, concurrent bool) error {
+	t.Helper()
+	const size, count = 500, 50
+	path, port := paths(t)[0], pairing.NewPort()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	server, err := pairing.StartServer(ctx, program, path.Server, port, append([]string{"-S", fmt.Sprint(size)}, flags...)...)
+	if err != nil {
+		t.Fatalf("pairing.StartServer: %v", err)
+	}
+	client := func(p pairing.Program) {
+		out, err := pairing.RunClient(ctx, p, path.Server, port, 60*time.Second,
+			"-I", path.Client, "-v", "-V", "-S", fmt.Sprint(size), "-C", fmt.Sprint(count))
+		if ctx.Err() == nil && (err != nil || out.Status != 0 || out.Stdout != pairing.Lines("ping data: ", size, count)) {
+			t.Errorf("client %s: %v\n%v", p.Name, err, out)
+		}
+	}
+	client(clients[0]) // wait until the server listens
+	var all sync.WaitGroup
+	for _, p := range clients {
+		if concurrent {
+			all.Go(func() { client(p) })
+		} else {
+			client(p)
+		}
+	}
+	all.Wait()
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	if !server.Alive() {
+		t.Errorf("the server has ended: %v", server.Output())
+	}
+	server.Signal(syscall.SIGTERM)
+	out, err := server.Wait(30 * time.Second)
+	if err != nil || out.Status != 128+int(syscall.SIGTERM) {
+		t.Errorf("server after SIGTERM: %v, %v", err, out)
+	}
+	return nil
 }
 
 // TestUsage checks that both programs print equal messages for bad usage, and return equal
@@ -302,7 +318,7 @@ func TestPeerEnds(t *testing.T) {
 // the first message unread.
 func startPair(t *testing.T, path pairing.Path, server pairing.Program, serverFlags []string, client pairing.Program, clientFlags []string) (s, c *pairing.Process) {
 	t.Helper()
-	err := untilRead(t, func(ctx context.Context) (err error) {
+	err := repeatFaults(t, func(ctx context.Context) (err error) {
 		own, cancel := context.WithCancel(t.Context()) // outlives ctx
 		t.Cleanup(cancel)
 		defer context.AfterFunc(ctx, cancel)()

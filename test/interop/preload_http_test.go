@@ -34,7 +34,7 @@ func TestPreloadHTTP(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			vmtest.NoLeaks(t)
-			whenRead(t, func(ctx context.Context) error {
+			mustTransfer(t, func(ctx context.Context) error {
 				ln := listenRsocket(ctx, t, path)
 				want := make([]byte, preloadSize)
 				rand.Read(want)
@@ -76,34 +76,40 @@ func TestPreloadHTTPServer(t *testing.T) {
 		t.Run(s.name, func(t *testing.T) {
 			vmtest.NoLeaks(t)
 			vmtest.AnyMemory(t)
-			path, port, dir, want := paths(t)[s.family], newPort(), publicDir(t), make([]byte, preloadSize)
+			path, dir, want := paths(t)[s.family], publicDir(t), make([]byte, preloadSize)
 			rand.Read(want)
 			writeFile(t, filepath.Join(dir, "file"), "%s", want)
-			ctx, cancel := context.WithTimeout(t.Context(), preloadLimit)
-			defer cancel()
-			cmd := preloadedCommand(ctx, t, s.name, s.args(t, path.Server, port, dir)...)
-			cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: s.user, Gid: s.user}}
-			defer servePreloaded(ctx, t, vmtest.Hosts(t, 2)[0], cmd)()
-			transport := &http.Transport{DialContext: preloadDialer(path).DialContext}
-			defer transport.CloseIdleConnections()
-			var all sync.WaitGroup
-			for range 3 {
-				all.Go(func() {
-					for range 2 {
-						got, err := requestHTTP(ctx, transport, "GET", "http://"+net.JoinHostPort(path.Server, port)+"/file", nil)
-						if err != nil || !bytes.Equal(got, want) {
-							t.Errorf("GET = %d bytes, %v, want the %d bytes of the file", len(got), err, len(want))
+			mustTransfer(t, func(ctx context.Context) error {
+				port := newPort()
+				cmd := preloadedCommand(ctx, t, s.name, s.args(t, path.Server, port, dir)...)
+				cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: s.user, Gid: s.user}}
+				defer servePreloaded(t, cmd)()
+				transport := &http.Transport{DialContext: preloadDialer(path)}
+				defer transport.CloseIdleConnections()
+				faults := make([]error, 3)
+				var all sync.WaitGroup
+				for i := range faults {
+					all.Go(func() {
+						for range 2 {
+							got, err := requestHTTP(ctx, transport, "GET", "http://"+net.JoinHostPort(path.Server, port)+"/file", nil)
+							switch err := wholeAnswer(got, want, err); {
+							case errors.Is(err, errOvertaken), errors.Is(err, errLost):
+								faults[i] = err
+							case err != nil:
+								t.Errorf("GET: %v", err)
+							}
 						}
-					}
-				})
-			}
-			all.Wait()
+					})
+				}
+				all.Wait()
+				return errors.Join(faults...)
+			})
 		})
 	}
 }
 
 // TestPreloadProxy sends requests by net/http through an ordinary C proxy to a server of net/http. The proxy accepts
-// connections of package rsocket, and makes connections to it. The proxy is on the second host, because whenRead
+// connections of package rsocket, and makes connections to it. The proxy is on the second host, because mustTransfer
 // watches connections to the first host. A request with TLS makes the proxy a tunnel.
 func TestPreloadProxy(t *testing.T) {
 	ends := paths(t)[0]
@@ -115,7 +121,7 @@ func TestPreloadProxy(t *testing.T) {
 	for _, scheme := range []string{"http", "https"} {
 		t.Run(scheme, func(t *testing.T) {
 			vmtest.NoLeaks(t)
-			whenRead(t, func(ctx context.Context) error {
+			mustTransfer(t, func(ctx context.Context) error {
 				ln := listenRsocket(ctx, t, ends)
 				origin := &http.Server{Handler: http.HandlerFunc(echoHTTP), TLSConfig: &tls.Config{Certificates: certificate.TLS.Certificates}}
 				if scheme == "https" {
@@ -126,9 +132,9 @@ func TestPreloadProxy(t *testing.T) {
 				defer origin.Close()
 				port := newPort()
 				conf := writeFile(t, filepath.Join(t.TempDir(), "tinyproxy.conf"), "Listen %s\nPort %s\nBind %s\nTimeout 60\n", path.Server, port, path.Server)
-				defer servePreloaded(ctx, t, vmtest.Hosts(t, 2)[1], preloadedCommand(ctx, t, "tinyproxy", "-d", "-c", conf))()
+				defer servePreloaded(t, preloadedCommand(ctx, t, "tinyproxy", "-d", "-c", conf))()
 				transport := &http.Transport{
-					DialContext:     preloadDialer(path).DialContext,
+					DialContext:     preloadDialer(path),
 					Proxy:           http.ProxyURL(&url.URL{Scheme: "http", Host: net.JoinHostPort(path.Server, port)}),
 					TLSClientConfig: clientConfig,
 				}
@@ -136,10 +142,7 @@ func TestPreloadProxy(t *testing.T) {
 				body := make([]byte, preloadSize)
 				rand.Read(body)
 				got, err := requestHTTP(ctx, transport, "POST", scheme+"://"+ln.Addr().String()+"/", body)
-				if err != nil || !bytes.Equal(got, body) {
-					return fmt.Errorf("POST = %d bytes, %v, want the %d bytes of the request", len(got), err, len(body))
-				}
-				return nil
+				return wholeAnswer(got, body, err)
 			})
 		})
 	}
@@ -153,6 +156,22 @@ func echoHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	w.Write(body)
+}
+
+// errLost reports an answer whose end siw lost, because the server closed the connection after it
+// (docs/reference/driver-faults.md).
+var errLost = errors.New("siw has lost the end of the answer before the end of the connection")
+
+// wholeAnswer checks the body of an answer, with the error of the request.
+func wholeAnswer(got, want []byte, err error) error {
+	switch {
+	case vmtest.Driver() == "siw" && errors.Is(err, syscall.ECONNRESET) && bytes.HasPrefix(want, got):
+		return fmt.Errorf("%w\n%w", errLost, err)
+	case err == nil && !bytes.Equal(got, want):
+		return fmt.Errorf("the body has %d bytes and is not equal to the %d bytes that were expected", len(got), len(want))
+	default:
+		return err
+	}
 }
 
 // requestHTTP sends a request and returns the body of the answer.
@@ -173,12 +192,10 @@ func requestHTTP(ctx context.Context, transport *http.Transport, method, address
 	return got, err
 }
 
-// servePreloaded starts a server and waits until it listens on the host. stop kills it.
-func servePreloaded(ctx context.Context, t *testing.T, host vmtest.Host, cmd *exec.Cmd) (stop func()) {
+// servePreloaded starts a server. stop kills it.
+func servePreloaded(t *testing.T, cmd *exec.Cmd) (stop func()) {
 	t.Helper()
-	listeners := host.Listeners(t)
 	p := startCommand(t, cmd, nil)
-	awaitListening(ctx, t, host, listeners)
 	return func() {
 		cmd.Process.Kill()
 		<-p.ended

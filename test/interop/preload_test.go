@@ -15,6 +15,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -79,7 +80,7 @@ func TestPreload(t *testing.T) {
 			}
 			t.Run(p.name+" client "+d.name, func(t *testing.T) {
 				vmtest.NoLeaks(t)
-				whenRead(t, func(ctx context.Context) error {
+				mustTransfer(t, func(ctx context.Context) error {
 					ln := listenRsocket(ctx, t, path)
 					defer ln.Close()
 					defer context.AfterFunc(ctx, func() { ln.Close() })()
@@ -96,28 +97,24 @@ func TestPreload(t *testing.T) {
 			}
 			t.Run(p.name+" server "+d.name, func(t *testing.T) {
 				vmtest.NoLeaks(t)
-				ctx, cancel := context.WithTimeout(t.Context(), preloadLimit)
-				defer cancel()
-				host, port := vmtest.Hosts(t, 2)[0], newPort()
-				listeners := host.Listeners(t)
-				c := startPreloaded(ctx, t, d.sends, p.name, p.server(path, port)...)
-				awaitListening(ctx, t, host, listeners)
-				conn, err := preloadDialer(path).DialContext(ctx, "tcp", net.JoinHostPort(path.Server, port))
-				if err != nil {
-					t.Fatalf("DialContext: %v", err)
-				}
-				if err := d.transfer(ctx, c, conn); err != nil {
-					t.Errorf("transfer: %v", err)
-				}
+				mustTransfer(t, func(ctx context.Context) error {
+					port := newPort()
+					c := startPreloaded(ctx, t, d.sends, p.name, p.server(path, port)...)
+					conn, err := preloadDialer(path)(ctx, "tcp", net.JoinHostPort(path.Server, port))
+					if err != nil {
+						return err
+					}
+					return d.transfer(ctx, c, conn)
+				})
 			})
 		}
 	}
 }
 
-// whenRead runs a transfer with a C client. It repeats the transfer if siw has not read the client's first message.
-func whenRead(t *testing.T, transfer func(context.Context) error) {
+// mustTransfer runs a transfer with a C program. It repeats the transfer if it met a fault of siw.
+func mustTransfer(t *testing.T, transfer func(context.Context) error) {
 	t.Helper()
-	err := untilRead(t, func(ctx context.Context) error {
+	err := repeatFaults(t, func(ctx context.Context) error {
 		ctx, cancel := context.WithTimeout(ctx, preloadLimit)
 		defer cancel()
 		return transfer(ctx)
@@ -127,17 +124,26 @@ func whenRead(t *testing.T, transfer func(context.Context) error) {
 	}
 }
 
-// awaitListening waits until a host has more listening IDs than before. A program starts slowly where others use the
-// processors.
-func awaitListening(ctx context.Context, t *testing.T, host vmtest.Host, before int) {
-	for host.Listeners(t) <= before && ctx.Err() == nil {
-		time.Sleep(10 * time.Millisecond)
+// preloadDialer returns a function that connects to a C server as soon as the server listens. A server that uses
+// rdma-core's rsockets sends credits as soon as it has accepted.
+func preloadDialer(path pairing.Path) func(ctx context.Context, network, address string) (net.Conn, error) {
+	d := rsocket.Dialer{CM: cm.Dialer{LocalAddr: cm.AddrFrom(netip.AddrPortFrom(netip.MustParseAddr(path.Client), 0))}}
+	return func(ctx context.Context, network, address string) (net.Conn, error) {
+		for {
+			conn, err := d.DialContext(ctx, network, address)
+			switch {
+			case vmtest.Driver() == "siw" && errors.Is(err, syscall.EINVAL):
+				return nil, fmt.Errorf("%w\n%w", errOvertaken, err)
+			case !errors.Is(err, syscall.ECONNREFUSED) || ctx.Err() != nil:
+				return conn, err
+			}
+			time.Sleep(startPoll)
+		}
 	}
 }
 
-func preloadDialer(path pairing.Path) *rsocket.Dialer {
-	return &rsocket.Dialer{CM: cm.Dialer{LocalAddr: cm.AddrFrom(netip.AddrPortFrom(netip.MustParseAddr(path.Client), 0))}}
-}
+// startPoll is the time between two attempts to connect to a server that starts.
+const startPoll = 50 * time.Millisecond
 
 func listenRsocket(ctx context.Context, t *testing.T, path pairing.Path) net.Listener {
 	t.Helper()

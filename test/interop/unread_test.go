@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"net"
 	"net/netip"
 	"os"
@@ -22,19 +23,22 @@ import (
 // not do before they have an answer.
 var errUnread = errors.New("siw has left the client's first message unread in the accepting side's TCP socket")
 
-// untilRead runs a transfer. It repeats a transfer whose first message siw has left unread.
-func untilRead(t *testing.T, transfer func(context.Context) error) error {
+// repeatFaults runs a transfer. It repeats a transfer that met a known fault of siw (errUnread, errOvertaken, errLost).
+func repeatFaults(t *testing.T, transfer func(context.Context) error) error {
 	t.Helper()
 	for attempt := 1; ; attempt++ {
 		ctx, cancel := context.WithCancel(t.Context())
 		watched := unreadCancels(ctx, t)
 		err := transfer(watched)
-		unread := context.Cause(watched) == errUnread
+		if err != nil && context.Cause(watched) == errUnread {
+			err = fmt.Errorf("%w\n%w", errUnread, err)
+		}
 		cancel()
-		if err == nil || !unread || attempt == maxUnread {
+		known := errors.Is(err, errUnread) || errors.Is(err, errOvertaken) || errors.Is(err, errLost)
+		if !known || attempt == maxAttempts {
 			return err
 		}
-		t.Logf("%v\n%v", errUnread, err)
+		t.Log(err)
 	}
 }
 
@@ -42,8 +46,8 @@ func untilRead(t *testing.T, transfer func(context.Context) error) error {
 // client sends a probe after a second.
 const unreadLimit = 5 * time.Second
 
-// maxUnread bounds the attempts of a transfer whose connection siw left unread.
-const maxUnread = 10
+// maxAttempts bounds the attempts of a transfer that meets faults of siw.
+const maxAttempts = 10
 
 // unreadCancels returns a context that ends with the cause errUnread when siw no longer reads the bytes of
 // a client. On other drivers it is ctx.
