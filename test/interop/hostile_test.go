@@ -223,27 +223,36 @@ func TestHostileServers(t *testing.T) {
 	} {
 		for _, q := range []string{"-V", "-Vq"} {
 			t.Run(c.name+q, func(t *testing.T) {
-				ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
-				defer cancel()
-				ln, err := cm.Listen(ctx, "tcp", netip.AddrPortFrom(netip.MustParseAddr(path.Server), 0).String())
+				err := repeatFaults(t, func(ctx context.Context) error { return meetHostileServer(ctx, path, ours, q, c.size, c.want) })
 				if err != nil {
-					t.Fatalf("cm.Listen: %v", err)
-				}
-				defer ln.Close()
-				client, err := pairing.Start(ctx, ours, "-c", "-a", path.Server, "-I", path.Client, "-p", fmt.Sprint(ln.Addr().Port()), "-C", "1", q)
-				if err != nil {
-					t.Fatalf("pairing.Start: %v", err)
-				}
-				if err := serveBadly(ctx, ln, c.size); err != nil {
-					t.Errorf("serveBadly: %v", err)
-				}
-				out, err := client.Wait(30 * time.Second)
-				if err != nil || out.Status != 255 || !strings.Contains(out.Stderr, c.want) {
-					t.Errorf("client: %v, %v\nwant %q", err, out, c.want)
+					t.Errorf("meetHostileServer: %v", err)
 				}
 			})
 		}
 	}
+}
+
+// meetHostileServer runs a client with one flag against serveBadly, and looks for a message of the client.
+func meetHostileServer(ctx context.Context, path pairing.Path, program pairing.Program, flag string, size int, want string) error {
+	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
+	defer cancel()
+	ln, err := cm.Listen(ctx, "tcp", netip.AddrPortFrom(netip.MustParseAddr(path.Server), 0).String())
+	if err != nil {
+		return err
+	}
+	defer ln.Close()
+	client, err := pairing.Start(ctx, program, "-c", "-a", path.Server, "-I", path.Client, "-p", fmt.Sprint(ln.Addr().Port()), "-C", "1", flag)
+	if err != nil {
+		return err
+	}
+	if err := serveBadly(ctx, ln, size); err != nil {
+		return fmt.Errorf("serveBadly: %w", err)
+	}
+	out, err := client.Wait(30 * time.Second)
+	if err != nil || out.Status != 255 || !strings.Contains(out.Stderr, want) {
+		return fmt.Errorf("client: %v, %v\nwant %q", err, out, want)
+	}
+	return nil
 }
 
 // serveBadly answers each message of one client with a message of the given size.
