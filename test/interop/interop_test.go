@@ -367,12 +367,12 @@ func TestFullDisk(t *testing.T) {
 		t.Fatalf("os.OpenFile: %v", err)
 	}
 	defer full.Close()
-	for range 50 {
+	for range 300 {
 		var stderr strings.Builder
 		cmd := exec.Command(ours.Path, "-c", "-a", path.Server, "-I", path.Client, "-p", fmt.Sprint(port), "-C", "3", "-v")
 		cmd.Stdout, cmd.Stderr = full, &stderr
 		err := cmd.Run()
-		if strings.Contains(stderr.String(), "REJECTED, error 8") {
+		if strings.Contains(stderr.String(), "no listener on that port") {
 			time.Sleep(100 * time.Millisecond) // the server does not listen yet
 			continue
 		}
