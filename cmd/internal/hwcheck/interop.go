@@ -55,6 +55,8 @@ func (t *trial) unusable(p *interopProgram, theirs string) string {
 	switch {
 	case iwarp(t.dev) && !p.manager():
 		return "iWARP needs the connection manager"
+	case iwarp(t.dev) && p.name == "ucmatose":
+		return "its server sends first, which iWARP forbids (RFC 5044, 7.1)"
 	case p.name == "ibv_uc_pingpong" && !t.features.UC || datagrams && !t.features.UD:
 		return "the device does not support it"
 	case p.other != "":
