@@ -170,6 +170,9 @@ func (d *Dialer) ResolveAddr(ctx context.Context, ps PortSpace, dst Addr) (*Reso
 	}
 	ch, err := NewEventChannel(d.Host)
 	if err != nil {
+		if ps.qpType() != verbs.UD {
+			countersOf(cmp.Or(d.Host, verbs.DefaultHost())).dials.count(err)
+		}
 		return fail(err.(*OpError).Err)
 	}
 	return d.resolved(ctx, ch, ps, dst, options)

@@ -12,8 +12,8 @@ import (
 	"purerdma/verbs"
 )
 
-// DialStats counts the attempts to connect by their outcome. An attempt ends when Resolve fails, or with
-// Connect.
+// DialStats counts the attempts to connect by their outcome. An attempt begins after the look-up of the name and
+// the check of the options. It ends when Resolve fails, or with Connect.
 type DialStats struct {
 	Established uint64
 	Rejected    uint64 // with a *RejectError of the peer

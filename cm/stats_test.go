@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"net/netip"
+	"syscall"
 	"testing"
 	"time"
 
@@ -213,5 +214,58 @@ func TestStatsOfBroken(t *testing.T) {
 				t.Errorf("StatsOf = %+v, want a broken connection that has ended", got)
 			}
 		})
+	}
+}
+
+// TestStatsOfFaults makes dials fail, and ends connections by Close and by the removal of a device.
+func TestStatsOfFaults(t *testing.T) {
+	k := cmtest.New(fakeMachines["rxe"]())
+	host := k.Host()
+	ln := listenOn(t, cm.ListenConfig{Host: host}, "10.0.0.1:7")
+	defer ln.Close()
+	dialer := &cm.Dialer{Host: host, LocalAddr: mustParse("10.0.0.2:0")}
+	ctx := within(t, time.Minute)
+	for _, name := range []string{"open", "CREATE_ID", "CONNECT"} {
+		k.OnCommand(func(c cmtest.Command) error {
+			if c.Device == "rdma_cm" && c.Name == name {
+				return syscall.ENOMEM
+			}
+			return nil
+		})
+		if conn, err := dialer.Dial(ctx, "tcp", "10.0.0.1:7"); !errors.Is(err, syscall.ENOMEM) {
+			t.Errorf("Dialer.Dial with a failure of %s = %v, %v, want ENOMEM", name, conn, err)
+		}
+	}
+	k.OnCommand(nil)
+	k.OnMessage(func(cmtest.Message) (cmtest.Fate, time.Duration) { return cmtest.Lost, 0 })
+	if conn, err := dialer.Dial(ctx, "tcp", "10.0.0.1:7"); !errors.Is(err, syscall.ETIMEDOUT) {
+		t.Errorf("Dialer.Dial without a network = %v, %v, want ETIMEDOUT", conn, err)
+	}
+	k.OnMessage(nil)
+	connect := func() (client, server *cm.Conn) {
+		accepted := acceptOne(ctx, t, ln, nil)
+		return ok(dialer.Dial(ctx, "tcp", "10.0.0.1:7"))(t), accepted()
+	}
+	client, server := connect()
+	client.Close()
+	ok(server.Wait(ctx))(t)
+	server.Close()
+	client, server = connect()
+	if !k.Remove(server.Device().Name()) {
+		t.Fatal("Kernel.Remove = false, want true")
+	}
+	if end, err := server.Wait(ctx); err != nil || end.Event != cm.EventDeviceRemoval {
+		t.Errorf("Conn.Wait after a removal = %+v, %v, want the event %v", end, err, cm.EventDeviceRemoval)
+	}
+	server.Close()
+	ok(client.Wait(ctx))(t)
+	client.Close()
+	want := cm.Stats{
+		Dials:   cm.DialStats{Established: 2, Unreachable: 1, Failed: 3},
+		Accepts: cm.AcceptStats{Established: 2},
+		Ends:    cm.EndStats{Peer: 2, Removed: 1, Closed: 1},
+	}
+	if got := cm.StatsOf(host); got != want {
+		t.Errorf("StatsOf = %+v, want %+v", got, want)
 	}
 }

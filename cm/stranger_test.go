@@ -370,6 +370,9 @@ func TestHandshakeTimeout(t *testing.T) {
 		t.Errorf("Dial: %v", err)
 	}
 	conn.Close()
+	if got, want := ln.Stats(), (cm.AcceptStats{Established: 1, Expired: 1, Failed: 1}); got != want {
+		t.Errorf("Listener.Stats = %+v, want %+v", got, want)
+	}
 }
 
 // TestRefusedDatagramRequest checks that limits also apply to datagram services, and that the
