@@ -250,6 +250,9 @@ func TestDepth(t *testing.T) {
 	}
 	r.hw.complete(verbs.WCSuccess, r.hw.take(t, 1)...)
 	wantErr(t, "the first READ", reads[0], nil)
+	if s := r.Stats(); s.ReadStalls == 0 || s.Started != uint64(depth+3+4) || s.Pending != 3 {
+		t.Errorf("Stats() = %+v, want stalls of READs, %d started and 3 pending", s, depth+3+4)
+	}
 	wrs := r.hw.take(t, 3)
 	if wrs[1].Opcode != verbs.OpRead || wrs[2].Opcode != verbs.OpWrite {
 		t.Errorf("posted %v and %v, want the READ before the WRITE", wrs[1].Opcode, wrs[2].Opcode)
@@ -440,6 +443,9 @@ func TestStartWaitsForRoom(t *testing.T) {
 	h := new(held)
 	if _, err := r.Start(ended, write(9), h); !errors.Is(err, context.DeadlineExceeded) || h.count() != 1 {
 		t.Errorf("Start() without room = %v, memory freed %d times, want %v and once", err, h.count(), context.DeadlineExceeded)
+	}
+	if got, want := r.Stats(), (inflight.Stats{Started: uint64(depth), Pending: depth, RoomWaits: 1}); got != want {
+		t.Errorf("Stats() after a Start without room = %+v, want %+v", got, want)
 	}
 	started := make(chan error, 1)
 	go func() {

@@ -156,6 +156,9 @@ func TestSlowConsumer(t *testing.T) {
 		if err := stopped.Send(short, 4, nil); !errors.Is(err, os.ErrDeadlineExceeded) {
 			t.Errorf("Send() into a full window = %v, want %v", err, os.ErrDeadlineExceeded)
 		}
+		if n := stopped.Stats().CreditStalls; n != 1 {
+			t.Errorf("CreditStalls = %d after a Send into a full window, want 1", n)
+		}
 		for i := range 20 {
 			check(t, streamconntest.Deadline(t), c, uint64(i), pattern(i, 100))
 		}

@@ -220,6 +220,30 @@ func TestOneSlabForAll(t *testing.T) {
 	}
 }
 
+// TestStats compares the counts of a pool with its use. Calls that fail do not count.
+func TestStats(t *testing.T) {
+	modes(t, func(t *testing.T, debug bool) {
+		_, pd := newPD(t)
+		p := newPool(t, pd, pool.Config{SlabSize: 16 << 10, MaxBytes: 32 << 10}, debug)
+		held := [2]*pool.Buf{get(t, p, 16<<10), get(t, p, 16<<10)}
+		if b, err := p.TryGet(1); !errors.Is(err, pool.ErrExhausted) {
+			t.Errorf("TryGet(1) = %v, %v, want %v", b, err, pool.ErrExhausted)
+		}
+		later := getLater(t, deadline(t), p, 4096, 1)
+		held[0].Free()
+		r := <-later
+		if r.err != nil {
+			t.Fatalf("p.Get: %v", r.err)
+		}
+		want := pool.Stats{Registered: 32 << 10, InUse: 20 << 10, Gets: 3, Waits: 1, Registrations: 2}
+		if got := p.Stats(); got != want {
+			t.Errorf("Stats() = %+v, want %+v", got, want)
+		}
+		r.b.Free()
+		held[1].Free()
+	})
+}
+
 // TestFIFO checks that waiting calls are served in their order, whatever their sizes.
 func TestFIFO(t *testing.T) {
 	modes(t, func(t *testing.T, debug bool) {

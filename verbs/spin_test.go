@@ -90,6 +90,22 @@ func TestSpin(t *testing.T) {
 	}
 }
 
+// TestWaitStats counts waits that polling ends, and a wait that sleeps. A wait that finds a completion in its first
+// poll does not count.
+func TestWaitStats(t *testing.T) {
+	cq := bareCQ()
+	cq.SetSpin(time.Hour)
+	waitLater(t, cq, &laterCQ{enough: 1})
+	for range 2 {
+		waitLater(t, cq, &laterCQ{enough: 100})
+	}
+	cq.SetSpin(0)
+	waitLater(t, cq, &laterCQ{enough: 100})
+	if got, want := cq.Stats(), (CQStats{Waits: 3, SpinHits: 2, Wakeups: 1}); got != want {
+		t.Errorf("CQ.Stats = %+v, want %+v", got, want)
+	}
+}
+
 // TestSpinAgain checks that waits poll again after a long wait, even if each wake-up takes longer than the bound.
 func TestSpinAgain(t *testing.T) {
 	cq := bareCQ()
