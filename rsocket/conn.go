@@ -7,6 +7,7 @@ import (
 	"syscall"
 	"time"
 
+	"purerdma/cm"
 	"purerdma/inflight"
 	"purerdma/internal/streamconn"
 )
@@ -49,6 +50,10 @@ var _ net.Conn = (*Conn)(nil)
 // messages of the rsocket protocol. The errors of a broken connection wrap a *cm.BrokenError, which has the
 // History at the time of the failure. History remains available after Close.
 func (c *Conn) History() inflight.History { return c.l.conn.History() }
+
+// Stats returns the counts of the connection that carries the stream. See cm.Conn.Stats. ConnStats.Operations is
+// zero, because the connection posts its requests to the QP itself. Stats remains available after Close.
+func (c *Conn) Stats() cm.ConnStats { return c.l.conn.Stats() }
 
 // SetKeepAlive enables or disables the probes of an idle peer. The idle time before a probe is
 // Options.KeepAlive, or 15 seconds if that is negative. The error is nil, and a closed connection ignores
