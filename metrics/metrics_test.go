@@ -8,19 +8,30 @@ import (
 	"context"
 	"encoding/json"
 	"expvar"
+	"reflect"
 	"testing"
 	"time"
 
 	"purerdma/cm"
 	"purerdma/cm/cmtest"
 	"purerdma/metrics"
+	"purerdma/uverbs"
 	"purerdma/uverbs/uverbstest"
 	"purerdma/verbs"
 )
 
+// counted is a kernel whose devices have counters.
+type counted struct{ *cmtest.Kernel }
+
+func (counted) PortCounters(info uverbs.DeviceInfo, port int) (map[string]uint64, error) {
+	return map[string]uint64{info.Name + "_rnr_nak": uint64(port) + 6}, nil
+}
+
 // TestPublish runs a connection and compares the published variable with its operations.
 func TestPublish(t *testing.T) {
-	host := cmtest.New(uverbstest.New("rxe0", "rxe1")).Host()
+	k := cmtest.New(uverbstest.New("rxe0", "rxe1"))
+	host := k.Host()
+	host.Kernel = counted{k}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	ln, err := (&cm.ListenConfig{Host: host}).Listen(ctx, "tcp", "10.0.0.1:7471")
@@ -69,6 +80,7 @@ func TestPublish(t *testing.T) {
 			Completions map[string]uint64
 		}
 		Connections cm.Stats
+		Ports       map[string]map[int]map[string]uint64
 	}
 	if err := json.Unmarshal([]byte(expvar.Get("rdma").String()), &got); err != nil {
 		t.Fatalf("json.Unmarshal of %s: %v", expvar.Get("rdma"), err)
@@ -84,5 +96,9 @@ func TestPublish(t *testing.T) {
 	}
 	if c := got.Connections; c.Open != 2 || c.Dials.Established != 1 || c.Accepts.Established != 1 {
 		t.Errorf("connections = %+v, want 2 open ones, 1 dialled, 1 accepted", c)
+	}
+	want := map[string]map[int]map[string]uint64{"rxe0": {1: {"rxe0_rnr_nak": 7}}, "rxe1": {1: {"rxe1_rnr_nak": 7}}}
+	if !reflect.DeepEqual(got.Ports, want) {
+		t.Errorf("ports = %v, want %v", got.Ports, want)
 	}
 }

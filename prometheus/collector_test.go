@@ -14,14 +14,24 @@ import (
 	"purerdma/cm"
 	"purerdma/cm/cmtest"
 	"purerdma/prometheus"
+	"purerdma/uverbs"
 	"purerdma/uverbs/uverbstest"
 	"purerdma/verbs"
 )
 
+// counted is a kernel whose devices have counters.
+type counted struct{ *cmtest.Kernel }
+
+func (counted) PortCounters(uverbs.DeviceInfo, int) (map[string]uint64, error) {
+	return map[string]uint64{"rnr_nak": 7}, nil
+}
+
 // TestCollector registers a collector with a pedantic registry, which checks each metric against its
 // description, and compares some metrics with the operations of a connection.
 func TestCollector(t *testing.T) {
-	host := cmtest.New(uverbstest.New("rxe0", "rxe1")).Host()
+	k := cmtest.New(uverbstest.New("rxe0", "rxe1"))
+	host := k.Host()
+	host.Kernel = counted{k}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	ln, err := (&cm.ListenConfig{Host: host}).Listen(ctx, "tcp", "10.0.0.1:7471")
@@ -72,13 +82,14 @@ func TestCollector(t *testing.T) {
 		}
 	}
 	for name, want := range map[string]float64{
-		"rdma_send_requests_total rxe1 read": 1,
-		"rdma_send_bytes_total rxe1 read":    100,
-		"rdma_qps rxe1":                      1,
-		"rdma_connections_open":              2,
-		"rdma_dials_total established":       1,
-		"rdma_accepts_total established":     1,
-		"rdma_accepts_total refused":         0,
+		"rdma_send_requests_total rxe1 read":     1,
+		"rdma_send_bytes_total rxe1 read":        100,
+		"rdma_qps rxe1":                          1,
+		"rdma_port_counter_total rnr_nak rxe1 1": 7,
+		"rdma_connections_open":                  2,
+		"rdma_dials_total established":           1,
+		"rdma_accepts_total established":         1,
+		"rdma_accepts_total refused":             0,
 	} {
 		if n, ok := got[name]; !ok || n != want {
 			t.Errorf("metric %s = %v, %v, want %v, true", name, n, ok, want)
