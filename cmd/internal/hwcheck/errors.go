@@ -49,13 +49,16 @@ func (l *link) fails(what string, wr verbs.SendWR, want ...verbs.WCStatus) {
 		attr, err := l.qp.Query()
 		l.t.must("query the QP", err)
 		if attr.State == verbs.QPErr {
-			return
+			break
 		}
 		if !late || l.t.ctx.Err() != nil {
 			l.t.fail("%s: the QP is in state %v, want %v", what, attr.State, verbs.QPErr)
 		}
 		time.Sleep(time.Millisecond)
 	}
+	var far verbs.QPState
+	l.t.call("State", l.far, &far)
+	l.t.note("%s: the QP of the far end is in state %v", what, far)
 }
 
 // wantStatus ends the check unless a completion has one of the statuses.

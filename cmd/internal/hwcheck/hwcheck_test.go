@@ -6,6 +6,7 @@ package hwcheck
 
 import (
 	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 
@@ -84,6 +85,19 @@ func TestModel(t *testing.T) {
 				t.Errorf("Run(%s) = %s: %s, evidence %q, want %s", c.ID, r.Status, r.Reason, r.Evidence, want)
 			}
 		})
+	}
+}
+
+// TestFarStates checks that errors leave the states of the peer's QP in the evidence.
+func TestFarStates(t *testing.T) {
+	for id, line := range map[string]string{
+		"rnr":     "SEND without a receive: the QP of the far end is in state RTS",
+		"retries": "WRITE to a QP in error: the QP of the far end is in state ERR",
+	} {
+		check, _ := Find(id)
+		if r := check.Run(t.Context(), modelFor(t, id)); r.Status != hwreport.Pass || !slices.Contains(r.Evidence, line) {
+			t.Errorf("Run(%s) = %s: %s, evidence %q, want %s with %q", id, r.Status, r.Reason, r.Evidence, hwreport.Pass, line)
+		}
 	}
 }
 

@@ -315,6 +315,19 @@ func (x *Ends) Fail(n int, _ *struct{}) error {
 	return e.qp.Modify(&verbs.QPAttr{State: verbs.QPErr}, verbs.QPAttrState)
 }
 
+// State returns the state of the QP of an end.
+func (x *Ends) State(n int, state *verbs.QPState) error {
+	e, err := x.s.find(n)
+	if err != nil {
+		return err
+	}
+	attr, err := e.qp.Query()
+	if err == nil {
+		*state = attr.State
+	}
+	return err
+}
+
 // Close closes an end.
 func (x *Ends) Close(n int, _ *struct{}) error {
 	e, err := x.s.find(n)
