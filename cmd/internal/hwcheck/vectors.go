@@ -147,6 +147,8 @@ func checkScatterFormats(t *trial) {
 	shared.SRQ = 16
 	some.SignalAll = false
 	wide.Completions.EntrySize = 128
+	wideShared := wide
+	wideShared.SRQ = 16
 	four := scatterConfig
 	four.Cap.RecvSGE = min(4, t.attr.MaxSGE)
 	seen := 0
@@ -157,8 +159,8 @@ func checkScatterFormats(t *trial) {
 		elements int
 	}{
 		{"SEND", scatterConfig, verbs.OpSend, 1}, {"SEND with immediate", scatterConfig, verbs.OpSendImm, 1}, {"2 elements", scatterConfig, verbs.OpSend, 2},
-		{"room for 4 elements", four, verbs.OpSend, 1}, {"shared receives", shared, verbs.OpSend, 1}, {"some requests signaled", some, verbs.OpSend, 1},
-		{"completions of 128 bytes", wide, verbs.OpSend, 1},
+		{"4 elements", four, verbs.OpSend, four.Cap.RecvSGE}, {"room for 4 elements", four, verbs.OpSend, 1}, {"shared receives", shared, verbs.OpSend, 1}, {"some requests signaled", some, verbs.OpSend, 1},
+		{"completions of 128 bytes", wide, verbs.OpSend, 1}, {"shared receives, completions of 128 bytes", wideShared, verbs.OpSend, 1},
 	} {
 		if c.cfg.Completions.EntrySize > 0 && !t.hasOption(c.what, c.cfg.Completions) {
 			continue
