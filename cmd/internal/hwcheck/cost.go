@@ -10,10 +10,12 @@ import (
 
 	"purerdma/cm"
 	"purerdma/verbs"
+	"purerdma/verbs/mlx5dv"
 )
 
 // checkCosts measures how long frequent calls take.
 func checkCosts(t *trial) {
+	t.nearDevice()
 	l := t.link(Config{Cap: verbs.QPCap{SendWR: 128, Inline: 64}})
 	l.sendCQ.SetSpin(0)
 	inline := verbs.SendWR{Opcode: verbs.OpWrite, Flags: verbs.SendSignaled, InlineData: pattern(1, min(8, l.qp.Cap().Inline)), RemoteAddr: l.memory.Addr, RKey: l.memory.RKey}
@@ -24,7 +26,18 @@ func checkCosts(t *trial) {
 		}
 	}
 	for _, pollers := range []int{1, 2, 4} {
-		t.costOfReceives(pollers)
+		t.costOfReceives("", Config{}, pollers)
+	}
+	if needsConnectX(t) == "" {
+		shared := l
+		for range ringers * ringerQP {
+			shared = l.another()
+		}
+		t.costOfPost(shared, "inline WRITE of 8 bytes by a shared register", inline, 1)
+		const wide = "completions of 128 bytes"
+		if cfg := (Config{Completions: mlx5dv.CQOptions{EntrySize: 128}}); t.hasOption(wide, cfg.Completions) {
+			t.costOfReceives(", "+wide, cfg, 1)
+		}
 	}
 	page := func(size int) func() error {
 		return func() error {
@@ -114,8 +127,9 @@ const (
 	costBatch   = 64
 )
 
-// costOfReceives measures the mean time of a short receive in a poll that finds it, while some goroutines poll CQs of their own.
-func (t *trial) costOfReceives(pollers int) {
+// costOfReceives measures the mean time of a short receive in a poll that finds it, while some goroutines poll CQs of their own. what
+// describes the configuration.
+func (t *trial) costOfReceives(what string, cfg Config, pollers int) {
 	if iwarp(t.dev) {
 		return // a QP cannot be connected without the connection manager
 	}
@@ -126,7 +140,7 @@ func (t *trial) costOfReceives(pollers int) {
 	}
 	results := make(chan result, pollers)
 	for range pollers {
-		from, to := t.connected()
+		from, to := t.connected(cfg)
 		go func() {
 			took, n, err := timeReceives(t.ctx, from, to)
 			results <- result{took, n, err}
@@ -143,13 +157,13 @@ func (t *trial) costOfReceives(pollers int) {
 	}
 	t.must("receive", errors.Join(errs...))
 	if n > 0 {
-		t.note("receive of %d bytes, %d pollers: poll %v each", costMessage, pollers, took/time.Duration(n))
+		t.note("receive of %d bytes%s, %d pollers: poll %v each", costMessage, what, pollers, took/time.Duration(n))
 	}
 }
 
 // connected returns two connected ends on the target's device.
-func (t *trial) connected() (from, to *end) {
-	from, to = t.local(), t.local()
+func (t *trial) connected(cfg Config) (from, to *end) {
+	from, to = t.localWith(cfg), t.localWith(cfg)
 	mtu, err := from.portMTU()
 	t.must("query the port", err)
 	t.must("connect", from.join(to.own, mtu))

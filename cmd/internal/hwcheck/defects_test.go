@@ -116,7 +116,7 @@ func TestSkippedFound(t *testing.T) {
 			}
 		},
 		"local end": func(tr *trial, stray func(bool)) {
-			from, to := tr.connected()
+			from, to := tr.connected(Config{})
 			qp, err := from.newQP()
 			tr.must("create a QP", err)
 			tr.must("close a QP", qp.Close())

@@ -101,6 +101,20 @@ func TestFarStates(t *testing.T) {
 	}
 }
 
+// TestCosts checks that the costs on a ConnectX include each way to post and to receive.
+func TestCosts(t *testing.T) {
+	check, _ := Find("costs")
+	r := check.Run(t.Context(), modelFor(t, check.ID))
+	for _, want := range []string{
+		"inline WRITE of 8 bytes, lists of 16: post", "inline WRITE of 8 bytes by a shared register, lists of 1: post",
+		"receive of 16 bytes, 4 pollers: poll", "receive of 16 bytes, completions of 128 bytes, 1 pollers: poll", "register and close 1 MiB",
+	} {
+		if !slices.ContainsFunc(r.Evidence, func(line string) bool { return strings.HasPrefix(line, want) }) {
+			t.Errorf("Run(costs) = %s: %s, evidence %q, want %q", r.Status, r.Reason, r.Evidence, want)
+		}
+	}
+}
+
 // TestManager runs the checks of the connection manager on a kernel in memory.
 func TestManager(t *testing.T) {
 	target := &Target{Host: cmtest.New(uverbstest.New("rxe0")).Host(), Device: "rxe0", Port: 1, Addr: netip.MustParseAddr("10.0.0.1")}

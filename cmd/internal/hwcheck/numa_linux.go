@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -83,11 +84,16 @@ func needsNodes(t *trial) string {
 	return ""
 }
 
+// deviceNode returns the name of the device's node, or node-1 if the kernel does not know it.
+func (t *trial) deviceNode() string {
+	return "node" + line("/sys/class/infiniband", t.target.Device, "device", "numa_node")
+}
+
 func checkNodes(t *trial) {
 	list, err := nodes(nodesDir)
 	t.must("list the NUMA nodes", err)
-	own := "node" + line("/sys/class/infiniband", t.target.Device, "device", "numa_node")
-	t.note("the device is on %s", own) // node-1 if that is not known
+	own := t.deviceNode()
+	t.note("the device is on %s", own)
 	for _, n := range list {
 		if n.name != own {
 			t.onNode(n)
@@ -100,15 +106,40 @@ func (t *trial) onNode(n node) {
 	s := Stream{Count: t.reads(2000), Min: 1, Span: 4000, Elements: 2, Depth: 64, Reads: true}
 	l := t.link(s.config())
 	clear(l.mr.Bytes())
+	t.must("run on "+n.name, t.pinTo(n))
+	l.stream(s, nil)
+	t.note("%s, %d processors: data compared", n.name, len(n.cpus))
+}
+
+// nearDevice runs all threads of this process on the node of the device until the end of the check, and so do the programs that it
+// starts. It does nothing on a host with one node.
+func (t *trial) nearDevice() { t.near(nodesDir, t.deviceNode()) }
+
+// near runs all threads of this process on a node of a directory of sysfs, if the directory has several nodes.
+func (t *trial) near(dir, name string) {
+	list, err := nodes(dir)
+	i := slices.IndexFunc(list, func(n node) bool { return n.name == name })
+	if err != nil || len(list) < 2 || i < 0 {
+		return
+	}
+	if err := t.pinTo(list[i]); err != nil {
+		t.note("not on %s of the device: %v", name, err) // a control group may forbid it
+		return
+	}
+	t.note("on %s of the device, %d processors", name, len(list[i].cpus))
+}
+
+// pinTo runs all threads of this process on a node until the end of the check.
+func (t *trial) pinTo(n node) error {
 	var old, set unix.CPUSet
-	t.must("get the affinity", unix.SchedGetaffinity(0, &old))
+	if err := unix.SchedGetaffinity(0, &old); err != nil {
+		return err
+	}
 	for _, cpu := range n.cpus {
 		set.Set(cpu)
 	}
-	t.must("run on "+n.name, pin(&set))
 	t.later(func() error { return pin(&old) })
-	l.stream(s, nil)
-	t.note("%s, %d processors: data compared", n.name, len(n.cpus))
+	return pin(&set)
 }
 
 // pin runs all threads of this process on some processors. Threads that are created later inherit that.

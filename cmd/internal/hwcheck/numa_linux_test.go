@@ -5,7 +5,9 @@ package hwcheck
 import (
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -65,5 +67,52 @@ func TestOnNode(t *testing.T) {
 	var after unix.CPUSet
 	if err := unix.SchedGetaffinity(0, &after); err != nil || after != allowed {
 		t.Errorf("unix.SchedGetaffinity = %v, %v, want %v again", after.Count(), err, allowed.Count())
+	}
+}
+
+// TestNear runs a program on the processor of the device's node. The node of a host without another one is not used.
+func TestNear(t *testing.T) {
+	var allowed unix.CPUSet
+	if err := unix.SchedGetaffinity(0, &allowed); err != nil {
+		t.Fatalf("unix.SchedGetaffinity: %v", err)
+	}
+	cpu := 0
+	for !allowed.IsSet(cpu) {
+		cpu++
+	}
+	dir := t.TempDir()
+	addNode := func(name string) {
+		if err := os.Mkdir(filepath.Join(dir, name), 0o700); err != nil {
+			t.Fatalf("os.Mkdir: %v", err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, name, "cpulist"), fmt.Appendln(nil, cpu), 0o600); err != nil {
+			t.Fatalf("os.WriteFile: %v", err)
+		}
+	}
+	processors := func(name string) (n int) {
+		check := Check{ID: "near", do: func(tr *trial) {
+			tr.near(dir, name)
+			out, err := exec.Command("cat", "/proc/self/status").Output()
+			tr.must("read the status of a program", err)
+			cpus, err := parseCPUs(strings.TrimSpace(strings.TrimPrefix(lineWith(string(out), "Cpus_allowed_list:"), "Cpus_allowed_list:")))
+			tr.must("parse the processors", err)
+			n = len(cpus)
+			tr.note("%v", cpus)
+		}}
+		if r := check.Run(t.Context(), broken(connectx.Defects{})); r.Status != hwreport.Pass {
+			t.Errorf("Run(near) = %s: %s, want %s", r.Status, r.Reason, hwreport.Pass)
+		}
+		return n
+	}
+	addNode("node0")
+	all := allowed.Count()
+	if n := processors("node0"); n != all {
+		t.Errorf("processors of a program on a host with one node = %d, want %d", n, all)
+	}
+	addNode("node1")
+	for name, want := range map[string]int{"node0": 1, "node-1": all} {
+		if n := processors(name); n != want {
+			t.Errorf("processors of a program near %s = %d, want %d", name, n, want)
+		}
 	}
 }

@@ -60,6 +60,7 @@ var cells = []cell{
 	{"write_bw", 65536, 1000, []string{"-q", "16"}}, {"write_bw", 64, 5000, []string{"-Q", "1"}}, {"write_bw", 64, 500, []string{"-q", "128"}},
 	{"write_bw", 64, 5000, []string{"-l", "16"}}, {"write_bw", 65536, 1000, []string{"--disable_pcie_relaxed"}}, {"write_lat", 2, 1000, nil},
 	{"send_lat", 4096, 1000, nil}, {"write_bw", 1 << 20, 200, nil}, {"send_bw", 2, 5000, nil}, {"read_bw", 64, 2000, nil},
+	{"atomic_bw", 8, 1000, nil}, {"write_bw", 64, 5000, []string{"-I", "64"}}, {"write_bw", 4096, 2000, []string{"-t", "16"}},
 }
 
 func (c *cell) latency() bool { return strings.HasSuffix(c.test, "_lat") }
@@ -90,6 +91,7 @@ func needsPerftest(t *trial) string {
 }
 
 func checkPerftest(t *trial) {
+	t.nearDevice()
 	own, err := t.target.ours("rdmaperf")
 	t.must("find rdmaperf", err)
 	began, measured := time.Now(), 0

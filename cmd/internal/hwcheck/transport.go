@@ -27,8 +27,11 @@ func needsXRC(t *trial) string {
 }
 
 // local opens an end on the target's device. Only its PD, CQs, memory and address are used.
-func (t *trial) local() *end {
-	e := &end{target: t.target}
+func (t *trial) local() *end { return t.localWith(Config{}) }
+
+// localWith is like local, with a configuration.
+func (t *trial) localWith(cfg Config) *end {
+	e := &end{target: t.target, cfg: cfg}
 	t.ends = append(t.ends, e)
 	t.later(e.close)
 	t.must("open an end", e.open())
