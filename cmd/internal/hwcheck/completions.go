@@ -108,25 +108,35 @@ func checkTimestamps(t *trial) {
 			tick = 1e6 / float64(t.attr.CoreClock)
 		}
 		used++
-		stamps := t.stamps(options)
+		next := t.stamper(options)
+		stamps := stampsOf(next)
 		rate, err := clockRate(stamps, tick)
 		t.must(what, err)
 		t.note("%s: %.5f of the host's", what, rate)
 		if last := stamps[len(stamps)-1]; options.RealTime {
 			t.note("%s: %v ahead of the host's", what, time.Unix(0, int64(last.device)).Sub(last.seen).Round(time.Microsecond))
+			t.notePTP(next)
 		}
 	}
 	t.needsOne(used, "CQ with timestamps")
 }
 
-// stamps returns timestamps of completions over about a second.
-func (t *trial) stamps(options mlx5dv.CQOptions) []stamp {
+// stampsOf returns timestamps over about a second.
+func stampsOf(next func() stamp) []stamp {
+	var list []stamp
+	for began := time.Now(); time.Since(began) < time.Second; time.Sleep(time.Millisecond) {
+		list = append(list, next())
+	}
+	return list
+}
+
+// stamper returns a function that executes a request and returns the timestamp of its completion.
+func (t *trial) stamper(options mlx5dv.CQOptions) func() stamp {
 	l := t.link(Config{Completions: options})
 	cq, err := mlx5dv.FromCQ(l.sendCQ)
 	t.must("use the CQ", err)
-	var list []stamp
 	var cs [1]mlx5dv.Completion
-	for began := time.Now(); time.Since(began) < time.Second; time.Sleep(time.Millisecond) {
+	return func() stamp {
 		s := stamp{posted: time.Now()}
 		l.post(signaled(l.write(piece{0, 8}, 0)))
 		for n := 0; n == 0; {
@@ -139,9 +149,19 @@ func (t *trial) stamps(options mlx5dv.CQOptions) []stamp {
 		s.seen = time.Now()
 		t.must("WRITE", cs[0].Err())
 		s.device = cs[0].Timestamp
-		list = append(list, s)
+		return s
 	}
-	return list
+}
+
+// outside returns how far a time is before or after an interval, or 0 if it is in it.
+func outside(at, from, to time.Time) time.Duration {
+	switch {
+	case at.Before(from):
+		return at.Sub(from)
+	case at.After(to):
+		return at.Sub(to)
+	}
+	return 0
 }
 
 // clockTolerance is the difference of the rates of two clocks that is accepted.

@@ -9,6 +9,8 @@ var hostChecks, groupChecks, nodeChecks []Check
 
 func (*trial) nearDevice() {}
 
+func (*trial) notePTP(func() stamp) {}
+
 // frameSocket does not exist on other systems.
 type frameSocket struct{}
 

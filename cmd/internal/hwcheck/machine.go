@@ -3,6 +3,7 @@
 package hwcheck
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -12,6 +13,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"runtime"
+	"slices"
 	"strings"
 
 	"purerdma/internal/hwreport"
@@ -65,6 +67,9 @@ func Describe(t *Target) hwreport.Machine {
 	}
 	if device, err := filepath.EvalSymlinks(pci); err == nil {
 		maps.Copy(m.Facts, firmware(filepath.Base(device)))
+	}
+	if text := writeCombining("/proc/cpuinfo", pci); text != "" {
+		m.Facts["write_combining"] = text
 	}
 	m.Kind = hwreport.Card
 	describeDevice(t, &m)
@@ -182,8 +187,8 @@ func fact(name, file string) string {
 	}
 	text := strings.TrimSpace(string(b))
 	switch name {
-	case "cpu":
-		return lineWith(text, "model name")
+	case "cpu": // arm64 has numbers instead of a name
+		return cmp.Or(lineWith(text, "model name"), strings.TrimPrefix(lineWith(text, "CPU implementer")+", "+lineWith(text, "CPU part"), ", "))
 	case "memlock":
 		return lineWith(text, "Max locked memory")
 	case "huge_pages":
@@ -198,6 +203,23 @@ func fact(name, file string) string {
 		return strings.Join(words, " ")
 	}
 	return strings.Join(strings.Fields(text), " ")
+}
+
+// writeCombining describes whether registers of a device can be mapped as write-combining memory, as BlueFlame needs. It lists the page
+// attribute table of amd64. It also lists the files in the directory of the device that the kernel creates for such mappings.
+func writeCombining(cpuinfo, pci string) string {
+	var have []string
+	if flags := lineWith(line(cpuinfo), "flags"); slices.Contains(strings.Fields(flags), "pat") {
+		have = append(have, "pat")
+	}
+	files, err := filepath.Glob(filepath.Join(pci, "resource[0-9]*_wc"))
+	if err != nil {
+		return err.Error()
+	}
+	for _, file := range files {
+		have = append(have, filepath.Base(file))
+	}
+	return strings.Join(have, ", ")
 }
 
 // groupFile returns a file of the control group (version 2) of this process.

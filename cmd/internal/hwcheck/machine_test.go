@@ -4,6 +4,8 @@ package hwcheck
 
 import (
 	"maps"
+	"os"
+	"path/filepath"
 	"testing"
 )
 
@@ -17,5 +19,35 @@ func TestParseFirmware(t *testing.T) {
 	}
 	if got := parseFirmware([]byte("kernel answers: Operation not supported")); got["devlink_error"] == "" {
 		t.Errorf("parseFirmware(no JSON) = %v, want an error", got)
+	}
+}
+
+// TestFacts reads files about processors of both architectures.
+func TestFacts(t *testing.T) {
+	dir := t.TempDir()
+	write := func(name, text string) string {
+		t.Helper()
+		name = filepath.Join(dir, name)
+		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+			t.Fatalf("os.WriteFile: %v", err)
+		}
+		return name
+	}
+	intel := write("amd64", "processor\t: 0\nmodel name\t: Xeon  8\nflags\t\t: fpu pat sse\n\nprocessor\t: 1\n")
+	arm := write("arm64", "processor\t: 0\nFeatures\t: fp pat\nCPU implementer\t: 0x41\nCPU part\t: 0xd0c\n")
+	for file, want := range map[string]string{intel: "model name : Xeon 8", arm: "CPU implementer : 0x41, CPU part : 0xd0c", dir + "/none": ""} {
+		if got := fact("cpu", file); got != want {
+			t.Errorf("fact(cpu, %s) = %q, want %q", file, got, want)
+		}
+	}
+	if got := writeCombining(arm, dir); got != "" {
+		t.Errorf("writeCombining(arm64) without files = %q, want nothing", got)
+	}
+	write("resource0", "")
+	write("resource0_wc", "")
+	for file, want := range map[string]string{intel: "pat, resource0_wc", arm: "resource0_wc"} {
+		if got := writeCombining(file, dir); got != want {
+			t.Errorf("writeCombining(%s) = %q, want %q", file, got, want)
+		}
 	}
 }
