@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//go:build race || !(amd64 || arm64)
+//go:build !uncounted && (race || !(amd64 || arm64))
 
 package mlx5
 

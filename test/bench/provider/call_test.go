@@ -16,11 +16,14 @@ import (
 )
 
 // buildOurs builds the Go benchmark with the flags of the committed counts.
-func buildOurs(t *testing.T) string {
+func buildOurs(t *testing.T) string { return buildTagged(t, "") }
+
+// buildTagged is like buildOurs, with build tags.
+func buildTagged(t *testing.T, tags string) string {
 	t.Helper()
 	// The test reads the sources because it does not import them. Without that, the go command would return
 	// a cached result after a change.
-	out, err := exec.Command("go", "list", "-deps", "-f", `{{if and .Module .Module.Main}}{{$d := .Dir}}{{range .GoFiles}}{{$d}}/{{.}}
+	out, err := exec.Command("go", "list", "-tags", tags, "-deps", "-f", `{{if and .Module .Module.Main}}{{$d := .Dir}}{{range .GoFiles}}{{$d}}/{{.}}
 {{end}}{{range .SFiles}}{{$d}}/{{.}}
 {{end}}{{end}}`, "./ours").Output()
 	sources := strings.Fields(string(out))
@@ -33,7 +36,7 @@ func buildOurs(t *testing.T) string {
 		}
 	}
 	bin := filepath.Join(t.TempDir(), "ours")
-	if err := goBuild(t.Context(), "ours", bin, "CGO_ENABLED=0", "GOAMD64=v1", "GOFLAGS="); err != nil {
+	if err := goBuild(t.Context(), "ours", bin, tags, "CGO_ENABLED=0", "GOAMD64=v1", "GOFLAGS="); err != nil {
 		t.Fatalf("goBuild: %v", err)
 	}
 	return bin

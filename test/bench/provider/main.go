@@ -5,7 +5,8 @@
 // Provider compares the cost of posting and polling of a provider with its C library, in one run on one processor. It
 // measures libmlx5's two interfaces, called from C and through cgo, and package provider/mlx5. All use fake devices,
 // which are memory. It also compares polling of short receives on one processor and on two, and operations of a
-// cm.Conn with PostSend and Poll. For erdma it measures only posting and polling.
+// cm.Conn with PostSend and Poll. A build of provider/mlx5 without counters shows their cost. For erdma it measures
+// only posting and polling.
 //
 //	go run ./test/bench/provider                   nanoseconds and instructions, as tables
 //	go run ./test/bench/provider -callgrind=false  without valgrind
@@ -107,6 +108,9 @@ func (p *programs) reportPosts(ctx context.Context, o options) error {
 		return err
 	}
 	fmt.Printf("\nNanoseconds:\n\n%s", ns.markdown("%.1f"))
+	if text := counters(ns); text != "" {
+		fmt.Printf("\nNanoseconds of the counters, with less without:\n\n%s", text)
+	}
 	if !o.callgrind {
 		return nil
 	}

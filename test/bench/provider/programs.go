@@ -48,6 +48,8 @@ const (
 	rowBatch    = "BatchAdd, BatchPost"
 	rowBuilder  = "BatchWrite, BatchSendInline"
 	rowBuilder1 = "BatchWrite, BatchSendInline, Unlocked"
+	rowPost0    = "PostSend, Poll, without counters"
+	rowBuilder0 = "BatchWrite, BatchSendInline, without counters"
 	rowVerbs    = "verbs.QP.PostSend, verbs.CQ.Poll"
 	rowVerbs2   = "verbs.Batch"
 )
@@ -63,6 +65,9 @@ var subjects = []subject{
 	{name: rowBuilder, bin: "ours", args: []string{"builder", "locked"},
 		post: map[string]string{"write": "main.measureBuilderWrite", "inline": "main.measureBuilderInline"}, poll: "main.measurePoll"},
 	{name: rowBuilder1, bin: "ours", args: []string{"builder", "unlocked"},
+		post: map[string]string{"write": "main.measureBuilderWrite", "inline": "main.measureBuilderInline"}, poll: "main.measurePoll"},
+	{name: rowPost0, bin: uncounted, args: []string{"post", "locked"}, post: same("main.measurePost"), poll: "main.measurePoll"},
+	{name: rowBuilder0, bin: uncounted, args: []string{"builder", "locked"},
 		post: map[string]string{"write": "main.measureBuilderWrite", "inline": "main.measureBuilderInline"}, poll: "main.measurePoll"},
 	{name: rowVerbs, bin: "ours", args: []string{"verbs", "locked"}, post: same("main.measureVerbs"), poll: "main.measureVerbsPoll"},
 	{name: rowVerbs2, bin: "ours", args: []string{"verbsbatch", "locked"},
@@ -81,6 +86,9 @@ var (
 	cases   = []string{"inline", "write"}
 	batches = []int{1, 16, 32}
 )
+
+// uncounted is the build tag of provider/mlx5 without counters, and the name of the program that is built with it.
+const uncounted = "uncounted"
 
 // roundSize is the number of requests between two readings of the clock. C and cgo have an equal number.
 const roundSize = 512
@@ -141,18 +149,22 @@ func build(ctx context.Context, o options, dir string) (*programs, error) {
 		}
 	}
 	if o.driver != "mlx5" {
-		return p, goBuild(ctx, filepath.Join(here, "ours"), p.path("ours"), "CGO_ENABLED=0")
+		return p, goBuild(ctx, filepath.Join(here, "ours"), p.path("ours"), "", "CGO_ENABLED=0")
 	}
 	cflags := strings.Join(p.c.CFlags, " ")
-	if err := goBuild(ctx, filepath.Join(here, "cgo"), p.path("cgo"), "CGO_ENABLED=1", "CGO_CFLAGS=-O2 -g -I"+oracle+" "+cflags,
+	if err := goBuild(ctx, filepath.Join(here, "cgo"), p.path("cgo"), "", "CGO_ENABLED=1", "CGO_CFLAGS=-O2 -g -I"+oracle+" "+cflags,
 		"CGO_CFLAGS_ALLOW=-B.*", "CGO_LDFLAGS="+cflags, "CGO_LDFLAGS_ALLOW=(-B.*|-Wl,--no-as-needed)"); err != nil {
 		return nil, err
 	}
-	return p, goBuild(ctx, filepath.Join(here, "ours"), p.path("ours"), "CGO_ENABLED=0")
+	if err := goBuild(ctx, filepath.Join(here, "ours"), p.path(uncounted), uncounted, "CGO_ENABLED=0"); err != nil {
+		return nil, err
+	}
+	return p, goBuild(ctx, filepath.Join(here, "ours"), p.path("ours"), "", "CGO_ENABLED=0")
 }
 
-func goBuild(ctx context.Context, dir, out string, env ...string) error {
-	cmd := exec.CommandContext(ctx, "go", "build", "-o", out, ".")
+// goBuild builds the program in a directory with build tags.
+func goBuild(ctx context.Context, dir, out, tags string, env ...string) error {
+	cmd := exec.CommandContext(ctx, "go", "build", "-tags", tags, "-o", out, ".")
 	cmd.Dir, cmd.Env = dir, append(os.Environ(), env...)
 	if text, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("go build in %s: %w\n%s", dir, err, text)

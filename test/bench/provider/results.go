@@ -96,3 +96,21 @@ func ratios(ns, ir *results) string {
 	}
 	return b.String()
 }
+
+// counters returns the table of the cost of the counters, or "" if it was not measured.
+func counters(ns *results) string {
+	var b strings.Builder
+	for _, row := range []struct{ with, without string }{{rowPost, rowPost0}, {rowBuilder, rowBuilder0}} {
+		for _, kind := range []string{"inline", "write", "poll"} {
+			if math.IsNaN(ns.get(row.without, kind, 1)) {
+				continue // the driver lacks a subject
+			}
+			fmt.Fprintf(&b, "| %s, %s | %s | 1.0 |\n", row.with, kind,
+				triple("%.2f", func(batch int) float64 { return ns.get(row.with, kind, batch) - ns.get(row.without, kind, batch) }))
+		}
+	}
+	if b.Len() == 0 {
+		return ""
+	}
+	return "| | 1 / 16 / 32 | goal |\n|---|---|---|\n" + b.String()
+}
