@@ -10,6 +10,8 @@ import (
 	"encoding/json"
 	"flag"
 	"path/filepath"
+	"runtime"
+	"slices"
 	"testing"
 	"unsafe"
 
@@ -43,29 +45,118 @@ func TestRecordings(t *testing.T) {
 	}
 }
 
+// waysToPost are the ways in which a replay posts lists of requests.
+var waysToPost = map[string]func(*QP, []provider.SendWR) (int, error){"post": (*QP).PostSend, "batch": postBatch, "builder": postParts}
+
 // replayRecording replays a recording with each way to post.
 func replayRecording(t *testing.T, name string, f *vector.File) {
-	for how, post := range map[string]func(*QP, []provider.SendWR) (int, error){"post": (*QP).PostSend, "batch": postBatch, "builder": postParts} {
+	for how, post := range waysToPost {
 		t.Run(name+"/"+how, func(t *testing.T) {
 			for _, s := range f.Sessions {
-				r := &recordingReplay{
-					sendRig: newSendRig(t, nil), post: post, lost: f.Head.Lost > 0,
-					qps: map[string]*replayedQP{}, cqs: map[string]*CQ{}, memory: map[uint32]span{},
-				}
-				for _, rec := range s.Records[1:] {
-					r.collect(rec)
-				}
-				for lkey, m := range r.memory {
-					r.pd.(*pd).regions.add(&region{key: uint64(lkey), iova: m.from, mem: make([]byte, m.to-m.from), access: provider.LocalWrite})
-				}
-				for _, rec := range s.Records[1:] {
-					r.replay(rec)
-				}
-				if r.compared == 0 {
+				if replaySession(t, f, s, post) == 0 {
 					t.Errorf("%s: no completion was compared", name)
 				}
 			}
 		})
+	}
+}
+
+// replaySession replays a session of a recording, and returns the number of compared completions.
+func replaySession(t testing.TB, f *vector.File, s *vector.Session, post func(*QP, []provider.SendWR) (int, error)) int {
+	r := &recordingReplay{
+		sendRig: newSendRig(t, nil), post: post, lost: f.Head.Lost > 0,
+		qps: map[string]*replayedQP{}, cqs: map[string]*CQ{}, memory: map[uint32]span{},
+	}
+	for _, rec := range s.Records[1:] {
+		r.collect(rec)
+	}
+	for lkey, m := range r.memory {
+		r.pd.(*pd).regions.add(&region{key: uint64(lkey), iova: m.from, mem: make([]byte, m.to-m.from), access: provider.LocalWrite})
+	}
+	for _, rec := range s.Records[1:] {
+		r.replay(rec)
+	}
+	return r.compared
+}
+
+// failing notes the failures of a replay.
+type failing struct {
+	testing.TB
+	failed bool
+}
+
+func (f *failing) Errorf(string, ...any) { f.failed = true }
+
+func (f *failing) Fatalf(string, ...any) {
+	f.failed = true
+	runtime.Goexit()
+}
+
+// TestRecordingsDetect checks that a replay detects a change of each result in a recording.
+func TestRecordingsDetect(t *testing.T) {
+	for what, change := range map[string]func(rec *vector.Record) bool{
+		"no change":                  func(*vector.Record) bool { return false },
+		"send: reserved byte of WQE": func(rec *vector.Record) bool { return rec.Type == "send" && flipBit(&rec.WQE[8]) },
+		"send: index of WQE":         func(rec *vector.Record) bool { return rec.Type == "send" && rec.At > 0 && flipBit(&rec.WQE[2]) },
+		"send: doorbell record":      func(rec *vector.Record) bool { return rec.Type == "send" && flipBit(&rec.DB) },
+		"send: register":             func(rec *vector.Record) bool { return rec.Type == "send" && flipBit(&rec.UAR[0].Bytes[7]) },
+		"send: half of the register": func(rec *vector.Record) bool { return rec.Type == "send" && flipHalf(rec.UAR[0]) },
+		"recv: doorbell record":      func(rec *vector.Record) bool { return rec.Type == "recv" && flipBit(&rec.DB) },
+		"poll: consumer index":       func(rec *vector.Record) bool { return rec.Type == "poll" && flipBit(&rec.CI) },
+		"poll: number":               func(rec *vector.Record) bool { return rec.Type == "poll" && flipBit(&rec.N) },
+		"poll: index of the request": func(rec *vector.Record) bool { return rec.Type == "poll" && flipBit(&rec.CQEs[0].Bytes[61]) },
+		"poll: ID":                   changedWC(func(wc *vector.WC) *uint64 { return wc.ID }),
+		"poll: status":               changedWC(func(wc *vector.WC) *uint64 { return wc.Status }),
+		"poll: opcode":               changedWC(func(wc *vector.WC) *uint64 { return wc.Opcode }),
+		"poll: length":               changedWC(func(wc *vector.WC) *uint64 { return wc.ByteLen }),
+		"poll: number of the QP":     changedWC(func(wc *vector.WC) *uint64 { return wc.QPN }),
+		"poll: flags":                changedWC(func(wc *vector.WC) *uint64 { return wc.Flags }),
+		"poll: immediate data":       changedWC(func(wc *vector.WC) *uint64 { return wc.Imm }),
+	} {
+		f, err := vector.ReadFile("testdata/recordings/model.jsonl")
+		if err != nil {
+			t.Fatalf("vector.ReadFile: %v", err)
+		}
+		s := f.Sessions[0]
+		changed := slices.ContainsFunc(s.Records, change)
+		if want := what != "no change"; changed != want {
+			t.Fatalf("%s: a record was changed = %v, want %v", what, changed, want)
+		}
+		for how, post := range waysToPost {
+			tb := &failing{TB: t}
+			ended := make(chan struct{})
+			go func() { // a fatal failure ends it
+				defer close(ended)
+				replaySession(tb, f, s, post)
+			}()
+			<-ended
+			if tb.failed != changed {
+				t.Errorf("replay of %s by %s fails = %v, want %v", what, how, tb.failed, changed)
+			}
+		}
+	}
+}
+
+// flipBit changes a bit, and returns true.
+func flipBit[T byte | uint32 | uint64 | int](v *T) bool {
+	*v ^= 1
+	return true
+}
+
+// flipHalf changes the half of a register, which has 256 bytes.
+func flipHalf(store *vector.Store) bool {
+	store.At ^= 256
+	return true
+}
+
+// changedWC returns a function that changes a member of a completion, if the completion has it.
+func changedWC(member func(*vector.WC) *uint64) func(*vector.Record) bool {
+	return func(rec *vector.Record) bool {
+		if rec.Type != "poll" || len(rec.WCs) == 0 {
+			return false
+		}
+		v := member(rec.WCs[0])
+		return v != nil && flipBit(v)
 	}
 }
 
