@@ -55,7 +55,8 @@
 // Addresses are removed from the logs and the results. With -names they stay, the logs also have all commands to the kernel
 // (RDMA_TRACE), and recordings of datagrams are included. Those contain the addresses and GUIDs of the ports.
 //
-// The kind of the device is "card", "model" for the software ConnectX of the project, or "software" for rxe and siw.
+// The kind of the device is "card", "model" for the software ConnectX of the project, or "software" for rxe and siw. It is
+// "unclear" for a card or a model on a host that does not show which.
 //
 // The server listens on TCP, on port 7472 by default. Everyone who reaches that port can use the memory of
 // the checks, so run it only on a trusted network. One server serves one run at a time.

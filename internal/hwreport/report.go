@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 )
@@ -31,6 +32,7 @@ const (
 	Card     Kind = "card"
 	Model    Kind = "model"    // a modeled device of the project
 	Software Kind = "software" // rxe and siw
+	Unclear  Kind = "unclear"  // a card or a model. The host does not show which
 )
 
 // Result is the outcome of one check.
@@ -139,7 +141,7 @@ func Read(in io.Reader) (*Report, error) {
 	if err := dec.Decode(r); err != nil {
 		return nil, fmt.Errorf("read a report of rdmahw: %w", err)
 	}
-	if r.Machine.Kind != Card && r.Machine.Kind != Model && r.Machine.Kind != Software {
+	if !slices.Contains([]Kind{Card, Model, Software, Unclear}, r.Machine.Kind) {
 		return nil, fmt.Errorf("read a report of rdmahw: unknown kind of device %q", r.Machine.Kind)
 	}
 	return r, nil

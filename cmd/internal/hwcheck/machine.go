@@ -71,7 +71,6 @@ func Describe(t *Target) hwreport.Machine {
 	if text := writeCombining("/proc/cpuinfo", pci); text != "" {
 		m.Facts["write_combining"] = text
 	}
-	m.Kind = hwreport.Card
 	describeDevice(t, &m)
 	return m
 }
@@ -116,6 +115,7 @@ func parseFirmware(text []byte) map[string]string {
 
 // describeDevice describes what the kernel returns about the device.
 func describeDevice(t *Target, m *hwreport.Machine) {
+	m.Kind = kindOf(m, t.Host.Kernel != nil, nil)
 	infos, err := t.Host.Devices()
 	if err != nil {
 		m.Facts["devices_error"] = err.Error()
@@ -127,21 +127,14 @@ func describeDevice(t *Target, m *hwreport.Machine) {
 			m.Facts["abi_version"] = fmt.Sprint(info.ABIVersion)
 		}
 	}
-	switch {
-	case m.Driver == "rxe" || m.Driver == "siw":
-		m.Kind = hwreport.Software
-	case m.Board == modelBoard || t.Host.Kernel != nil:
-		m.Kind = hwreport.Model
-	}
+	m.Kind = kindOf(m, t.Host.Kernel != nil, nil)
 	dev, err := t.Host.Open(t.Device)
 	if err != nil {
 		m.Facts["open_error"] = err.Error()
 		return
 	}
 	defer dev.Close()
-	if m.Driver == "erdma" && dev.Attr().FWVersion == modelFirmware {
-		m.Kind = hwreport.Model
-	}
+	m.Kind = kindOf(m, t.Host.Kernel != nil, dev.Attr())
 	addFields(m.Facts, "attr.", dev.Attr())
 	features := dev.Features()
 	addFields(m.Facts, "feature.", &features)
@@ -163,6 +156,20 @@ func describeDevice(t *Target, m *hwreport.Machine) {
 	for typ, n := range types {
 		m.Facts[fmt.Sprintf("gids.%v", typ)] = fmt.Sprint(n)
 	}
+}
+
+// kindOf returns the kind of a device of a driver. fake is set for a kernel that is a part of a test. attr is nil if the device was
+// not opened.
+func kindOf(m *hwreport.Machine, fake bool, attr *verbs.DeviceAttr) hwreport.Kind {
+	switch {
+	case m.Driver == "rxe" || m.Driver == "siw":
+		return hwreport.Software
+	case fake || m.Board == modelBoard || m.Driver == "erdma" && attr != nil && attr.FWVersion == modelFirmware:
+		return hwreport.Model
+	case m.Driver == "" || m.Driver == "mlx5" && m.Board == "" || m.Driver == "erdma" && attr == nil:
+		return hwreport.Unclear
+	}
+	return hwreport.Card
 }
 
 // identities are the fields that identify a host or a device among others.

@@ -7,6 +7,9 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"purerdma/internal/hwreport"
+	"purerdma/verbs"
 )
 
 // TestParseFirmware parses the versions of a device, without its serial number.
@@ -48,6 +51,28 @@ func TestFacts(t *testing.T) {
 	for file, want := range map[string]string{intel: "pat, resource0_wc", arm: "resource0_wc"} {
 		if got := writeCombining(file, dir); got != want {
 			t.Errorf("writeCombining(%s) = %q, want %q", file, got, want)
+		}
+	}
+}
+
+// TestKindOf checks that a model is never called a card, even if the host hides what distinguishes them.
+func TestKindOf(t *testing.T) {
+	model, card := &verbs.DeviceAttr{FWVersion: modelFirmware}, &verbs.DeviceAttr{FWVersion: 0x1_0000}
+	for _, tc := range []struct {
+		driver, board string
+		fake          bool
+		attr          *verbs.DeviceAttr
+		want          hwreport.Kind
+	}{
+		{"rxe", "", false, card, hwreport.Software}, {"siw", "", false, nil, hwreport.Software},
+		{"mlx5", modelBoard, false, card, hwreport.Model}, {"mlx5", modelBoard, false, nil, hwreport.Model}, {"mlx5", "", true, card, hwreport.Model},
+		{"mlx5", "MT_0000000012", false, card, hwreport.Card}, {"mlx5", "MT_0000000012", false, nil, hwreport.Card},
+		{"mlx5", "", false, card, hwreport.Unclear},
+		{"erdma", "", false, model, hwreport.Model}, {"erdma", "", false, card, hwreport.Card}, {"erdma", "", false, nil, hwreport.Unclear},
+		{"irdma", "", false, nil, hwreport.Card}, {"", "", false, nil, hwreport.Unclear},
+	} {
+		if got := kindOf(&hwreport.Machine{Driver: tc.driver, Board: tc.board}, tc.fake, tc.attr); got != tc.want {
+			t.Errorf("kindOf(%q, %q, %v, %+v) = %s, want %s", tc.driver, tc.board, tc.fake, tc.attr, got, tc.want)
 		}
 	}
 }
