@@ -173,6 +173,31 @@ func checkScatterFormats(t *trial) {
 		t.noteFormats(c.what, r.completions[seen:])
 		seen = len(r.completions)
 	}
+	if needsSendInvalidate(t) == "" {
+		t.shortInvalidations()
+		t.noteFormats("SEND with invalidate", t.recording().completions[seen:])
+	}
+}
+
+// shortInvalidations has the far end invalidate windows of the near end by messages that may be in completions.
+func (t *trial) shortInvalidations() {
+	const to = 8192
+	l := t.link(scatterConfig)
+	for i, size := range vectorSizes {
+		w := l.bind(verbs.MWType2)
+		l.store(0, pattern(i, size))
+		got := l.mr.Bytes()[to:][:size+margin]
+		want := guards(len(got))
+		copy(got, want)
+		fillPattern(want[:size], i)
+		t.must("post a receive", l.recv(uint64(i), []piece{{to, size}}))
+		l.farPost(PlainWR{Opcode: verbs.OpSendInv, Flags: verbs.SendSignaled, Invalidate: w.mw.RKey()}, piece{0, size})
+		l.succeeded("SEND with invalidate of the far end", l.farWait(true, 1))
+		if wc := l.received(1)[0]; int(wc.ByteLen) != size || t.features.ReportsInv && wc.InvalidatedRKey != w.mw.RKey() {
+			t.fail("SEND with invalidate of %d bytes: completion %+v, want the key %#x", size, wc, w.mw.RKey())
+		}
+		l.same(fmt.Sprintf("SEND with invalidate of %d bytes", size), got, want)
+	}
 }
 
 // noteFormats adds the places of the data of completions to the evidence.
