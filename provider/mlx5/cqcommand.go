@@ -45,6 +45,9 @@ func (c *CQ) Arm(solicitedOnly bool) error {
 	if solicitedOnly {
 		w |= armSolicited
 	}
+	if c.recorded != nil {
+		c.recorded.arm(c.num, w)
+	}
 	mmio.Arm(&c.db.rec[cqArm], endian.Big32(w), unsafe.Add(c.ctx.uars.cq, uarArm), endian.Big64(uint64(w)<<32|uint64(c.num)))
 	return nil
 }

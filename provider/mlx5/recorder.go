@@ -14,6 +14,10 @@ import (
 // send or a receive, or a CQE.
 const RecordedOperations = 4096
 
+// recordedArms is the number of requests for events that a Recorder keeps in addition to the operations. They are apart, because a program
+// that sleeps for each completion would displace a third of its operations by them.
+const recordedArms = 1024
+
 // RecordOptions are options of Context.Record.
 type RecordOptions struct {
 	// Payload keeps the data of messages that is inside WQEs and CQEs: inline data, headers of
@@ -23,9 +27,10 @@ type RecordOptions struct {
 }
 
 // Recorder keeps the last RecordedOperations operations of a Context, with the bytes that the
-// driver and the device exchange. These are WQEs, doorbell records, stores to registers, and CQEs. A
-// Recorder does not record posts to SRQs and the stores that arm CQs. Its methods may be called
-// concurrently with each other and with the use of the queues.
+// driver and the device exchange. These are WQEs, doorbell records, stores to registers, and CQEs. It
+// also keeps the stores that armed CQs since the oldest of these operations, at most the last 1024. A
+// Recorder does not record posts to SRQs. Its methods may be called concurrently with each other and
+// with the use of the queues.
 //
 // A recorded operation takes the lock of the Recorder and copies up to 1008 bytes. It does not
 // allocate. Polls of a recorded CQ decode the completions one by one.
@@ -34,9 +39,19 @@ type Recorder struct {
 	payload bool
 
 	mu     sync.Mutex
-	ops    []recorded // a ring
-	next   uint64     // counts the operations since the start
-	queues int        // counts the recorded queues, for their names
+	ops    []recorded    // a ring
+	next   uint64        // counts the operations since the start
+	arms   []recordedArm // a ring
+	armed  uint64        // counts the requests for events since the start
+	queues int           // counts the recorded queues, for their names
+}
+
+// recordedArm is a recorded request for an event.
+type recordedArm struct {
+	at   uint64 // Recorder.next at that time
+	cq   *recordedCQ
+	num  uint32 // of the CQ
+	word uint32 // of the doorbell record
 }
 
 // recorded is a recorded operation.
@@ -92,13 +107,13 @@ type recordedCQ struct {
 // Only the first call has an effect, and the others return its Recorder, which has about 5 MB. It
 // may be called concurrently.
 //
-// Without a Recorder, the cost is one branch for each list of receives and for each completion that
-// the fast path of polls does not take, and nothing for sends.
+// Without a Recorder, sends cost nothing more. The cost is one branch for each list of receives, for each
+// CQ.Arm, and for each completion that the fast path of polls does not take.
 func (c *Context) Record(opt RecordOptions) *Recorder {
 	if r := c.recorder.Load(); r != nil {
 		return r
 	}
-	r := &Recorder{device: c.file.Info().Name, payload: opt.Payload, ops: make([]recorded, RecordedOperations)}
+	r := &Recorder{device: c.file.Info().Name, payload: opt.Payload, ops: make([]recorded, RecordedOperations), arms: make([]recordedArm, recordedArms)}
 	if !c.recorder.CompareAndSwap(nil, r) {
 		return c.recorder.Load()
 	}
@@ -150,6 +165,15 @@ func (r *Recorder) add(kind recordedKind) *recorded {
 	r.next++
 	o.kind, o.qp, o.cq = kind, nil, nil
 	return o
+}
+
+// arm records a request for an event of a CQ with a number, before its stores.
+func (d *recordedCQ) arm(num, word uint32) {
+	r := d.recorder
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.arms[r.armed%recordedArms] = recordedArm{r.next, d, num, word}
+	r.armed++
 }
 
 // sends records the WQEs from block start up to s.cur, before the doorbell. The register takes the

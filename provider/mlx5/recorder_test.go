@@ -82,6 +82,12 @@ func TestRecorder(t *testing.T) {
 		}
 		last := wrs[len(wrs)-1]
 		opcode := connected[last.Opcode].code
+		if err := r.cq.Arm(round%3 == 0); err != nil {
+			t.Fatalf("CQ.Arm: %v", err)
+		}
+		if round%2 == 0 {
+			r.cq.Event()
+		}
 		r.put(q.sendCQE(uint16(at), opcode), q.recvCQE(uint16(q.rq.head-1)))
 		wcs := r.poll()
 		if len(wcs) != 2 || wcs[0].ID != last.ID || wcs[1].ID != uint64(100+round) || wcs[0].Err() != nil || wcs[1].Err() != nil {
@@ -89,8 +95,8 @@ func TestRecorder(t *testing.T) {
 		}
 	}
 	_, f := read(t, rec)
-	if n := count(f); n["send"] != 45 || n["recv"] != 40 || n["poll"] != 80 || f.Head.Lost != 0 {
-		t.Errorf("recorded operations = %v, %d lost, want 45 sends, 40 receives, 80 polls, 0", n, f.Head.Lost)
+	if n := count(f); n["send"] != 45 || n["recv"] != 40 || n["poll"] != 80 || n["arm"] != 40 || f.Head.Lost != 0 {
+		t.Errorf("recorded operations = %v, %d lost, want 45 sends, 40 receives, 80 polls, 40 arms, 0", n, f.Head.Lost)
 	}
 	replayRecording(t, "all", f)
 }
@@ -128,6 +134,46 @@ func TestRecorderWraps(t *testing.T) {
 		}
 	}
 	replayRecording(t, "end", f)
+}
+
+// TestRecorderArms requests more events than a Recorder keeps, or keeps operations. Each request must be behind the completion that was polled before
+// it.
+func TestRecorderArms(t *testing.T) {
+	const rounds = 3000 // of two operations
+	for every, want := range map[int]int{1: recordedArms, 3: RecordedOperations / 2 / 3} {
+		r, rec := newRecordedRig(t, RecordOptions{})
+		q, _ := r.madeQP(provider.QPConfig{})
+		for round := range rounds {
+			at := q.sq.cur
+			post(t, q, provider.SendWR{ID: uint64(round), Opcode: provider.OpSend, SGList: sge(8), Flags: provider.SendSignaled})
+			r.put(q.sendCQE(uint16(at), opcodeSend))
+			r.one()
+			if round%every != 0 {
+				continue
+			}
+			if err := r.cq.Arm(false); err != nil {
+				t.Fatalf("CQ.Arm: %v", err)
+			}
+		}
+		_, f := read(t, rec)
+		ci := uint32(0)
+		arms, older := 0, 0 // than the operations
+		for _, rec := range f.Sessions[0].Records {
+			switch rec.Type {
+			case "poll":
+				ci = rec.CI
+			case "arm":
+				if arms++; ci == 0 {
+					older++
+				} else if rec.CI != ci {
+					t.Fatalf("line %d: arm at index %d, want %d", rec.Line, rec.CI, ci)
+				}
+			}
+		}
+		if arms < want || arms > want+1 || older > 1 || ci != rounds {
+			t.Errorf("recorded arms, one in %d rounds = %d, %d before the operations, the last completion %d, want %d or one more, at most 1, %d", every, arms, older, ci, want, rounds)
+		}
+	}
 }
 
 // TestRecorderPayload checks that a recording has data of messages only if it was requested. The ring also has

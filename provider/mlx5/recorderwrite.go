@@ -17,20 +17,27 @@ import (
 // which takes about a millisecond. WriteTo may be called any number of times. It returns the error
 // of w.
 func (r *Recorder) WriteTo(w io.Writer) (int64, error) {
-	ops, lost := r.copy()
+	ops, arms, lost := r.copy()
 	t := &recording{w: w, seen: map[int]bool{}}
 	t.line(`{"t":"file","format":1,"driver":"mlx5","device":%q,"lost":%d}`, r.device, lost)
 	t.line(`{"t":"open","name":"recording"}`)
-	for len(ops) > 0 {
+	for at := lost; len(ops) > 0; {
+		for ; len(arms) > 0 && arms[0].at <= at; arms = arms[1:] {
+			t.arm(&arms[0])
+		}
 		n := 1 + slices.IndexFunc(ops, func(o recorded) bool { return o.last })
 		t.list(ops[:n])
-		ops = ops[n:]
+		ops, at = ops[n:], at+uint64(n)
+	}
+	for i := range arms {
+		t.arm(&arms[i])
 	}
 	return t.n, t.err
 }
 
-// copy returns the kept operations from the oldest complete list on, and the number of all others.
-func (r *Recorder) copy() (ops []recorded, lost uint64) {
+// copy returns the kept operations from the oldest complete list on, and the number of all others. It also returns the kept requests
+// for events that are not older.
+func (r *Recorder) copy() (ops []recorded, arms []recordedArm, lost uint64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	size := uint64(len(r.ops))
@@ -40,7 +47,12 @@ func (r *Recorder) copy() (ops []recorded, lost uint64) {
 		ops = ops[1:]
 		lost++
 	}
-	return ops, lost
+	for n := r.armed - min(r.armed, recordedArms); n < r.armed; n++ {
+		if a := r.arms[n%recordedArms]; a.at >= lost {
+			arms = append(arms, a)
+		}
+	}
+	return ops, arms, lost
 }
 
 // recording writes a Recorder's operations.
@@ -151,6 +163,12 @@ func (t *recording) receives(ops []recorded, last *recorded) {
 	}
 	t.line(`{"t":"recv","on":%q,"wrs":[%s],"bad":-1,"at":%d,"slots":[%s],"db":%d}`,
 		last.qp.name(), requestIDs(ops), ops[0].at&0xffff, slots[1:], last.record)
+}
+
+func (t *recording) arm(a *recordedArm) {
+	t.cq(a.cq)
+	t.line(`{"t":"arm","cq":%q,"solicited":%d,"ci":%d,"arm":%d,"uar":[{"at":%d,"bytes":"%08x%08x"}]}`,
+		a.cq.name(), a.word>>24&1, a.word&0xffffff, a.word, uarArm, a.word, a.num)
 }
 
 func (t *recording) completion(o *recorded) {

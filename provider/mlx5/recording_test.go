@@ -102,6 +102,9 @@ func TestRecordingsDetect(t *testing.T) {
 		"send: register":             func(rec *vector.Record) bool { return rec.Type == "send" && flipBit(&rec.UAR[0].Bytes[7]) },
 		"send: half of the register": func(rec *vector.Record) bool { return rec.Type == "send" && flipHalf(rec.UAR[0]) },
 		"recv: doorbell record":      func(rec *vector.Record) bool { return rec.Type == "recv" && flipBit(&rec.DB) },
+		"arm: word":                  func(rec *vector.Record) bool { return rec.Type == "arm" && flipBit(&rec.Arm) },
+		"arm: register":              func(rec *vector.Record) bool { return rec.Type == "arm" && flipBit(&rec.UAR[0].Bytes[1]) },
+		"arm: place of the register": func(rec *vector.Record) bool { return rec.Type == "arm" && flipHalf(rec.UAR[0]) },
 		"poll: consumer index":       func(rec *vector.Record) bool { return rec.Type == "poll" && flipBit(&rec.CI) },
 		"poll: number":               func(rec *vector.Record) bool { return rec.Type == "poll" && flipBit(&rec.N) },
 		"poll: index of the request": func(rec *vector.Record) bool { return rec.Type == "poll" && flipBit(&rec.CQEs[0].Bytes[61]) },
@@ -238,6 +241,8 @@ func (r *recordingReplay) replay(rec *vector.Record) {
 		r.recv(rec, r.qps[rec.On])
 	case "poll":
 		r.poll(rec, r.cqs[rec.CQ])
+	case "arm":
+		r.arm(rec, r.cqs[rec.CQ])
 	default:
 		r.t.Fatalf("line %d: unknown record %q", rec.Line, rec.Type)
 	}
@@ -392,6 +397,25 @@ func (r *recordingReplay) poll(rec *vector.Record, c *CQ) {
 		r.errorf(rec, "consumer index = %#x, want %#x", ci, rec.CI)
 	}
 	r.compared++
+}
+
+// arm requests an event at the recorded index. The register also has the number of the CQ.
+func (r *recordingReplay) arm(rec *vector.Record, c *CQ) {
+	num := c.num
+	defer func() { c.num = num }()
+	c.num = binary.BigEndian.Uint32(rec.UAR[0].Bytes[4:])
+	c.events = rec.Arm >> armSeq
+	c.ci = rec.CI
+	for _, u := range r.k.UARs() {
+		fillWith(u.Mem, vector.UARPoison)
+	}
+	r.must(rec, c.Arm(rec.Solicited != 0))
+	if word := endian.Big32(c.db.rec[cqArm]); word != rec.Arm {
+		r.errorf(rec, "doorbell record = %#x, want %#x", word, rec.Arm)
+	}
+	if _, at, b := r.rung(); uint32(at) != rec.UAR[0].At || !bytes.Equal(b, rec.UAR[0].Bytes) {
+		r.errorf(rec, "register at %#x %s, want at %#x", at, replay.Diff(rec.UAR[0].Bytes, b), rec.UAR[0].At)
+	}
 }
 
 // known reports whether the recording has the request of a CQE. It lacks requests to queues that are not

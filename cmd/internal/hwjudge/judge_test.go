@@ -267,6 +267,8 @@ func TestRefused(t *testing.T) {
 		"a WQE past its end": queues + `{"t":"send","qp":"qp1","wrs":[{"id":1}],"wqe":"` + strings.Repeat("00", 7) + "3f" + strings.Repeat("00", 56) +
 			`","uar":[{"at":0,"bytes":"0000000000000000"}]}` + "\n",
 		"a short entry":        queues + `{"t":"poll","cq":"cq1","cqes":[{"of":"qp1","slot":0,"bytes":"00"}],"max":1,"n":1}` + "\n",
+		"an arm of no CQ":      queues + `{"t":"arm","cq":"cq2","solicited":0,"ci":0,"arm":0,"uar":[{"at":32,"bytes":"0000000000000000"}]}` + "\n",
+		"an arm without store": queues + `{"t":"arm","cq":"cq1","solicited":0,"ci":0,"arm":0}` + "\n",
 		"receives and slots":   queues + `{"t":"recv","on":"qp1","wrs":[{"id":1},{"id":2}],"slots":["00"]}` + "\n",
 		"digits that are none": queues + `{"t":"recv","on":"qp1","wrs":[{"id":1}],"slots":["zz"]}` + "\n",
 	} {

@@ -75,6 +75,9 @@ type line struct {
 	WCs []wc   `json:"wcs"`
 	CI  uint32 `json:"ci"`
 
+	Solicited int    `json:"solicited"`
+	Arm       uint32 `json:"arm"`
+
 	text []byte
 }
 
@@ -209,6 +212,8 @@ func (r *recording) check(l *line) error {
 		// The name of an entry's queue is empty if that is not recorded.
 		ok = r.cqs[l.CQ] != nil && len(l.CQEs) == 1 && l.N >= 0 && len(l.WCs) <= l.N && (l.CQEs[0].Of == "" || r.qps[l.CQEs[0].Of] != nil) &&
 			(len(l.CQEs[0].Bytes) == cqeSize || len(l.CQEs[0].Bytes) == 2*cqeSize)
+	case "arm":
+		ok = r.cqs[l.CQ] != nil && len(l.UAR) == 1 && len(l.UAR[0].Bytes) == 8
 	}
 	if !ok {
 		return errShape

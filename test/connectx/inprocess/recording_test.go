@@ -62,6 +62,9 @@ func TestRecording(t *testing.T) {
 	}
 	bad := request(7, verbs.OpWrite, short)
 	bad.RKey++
+	if err := a.cq.Arm(true); err != nil {
+		t.Fatalf("a.cq.Arm: %v", err)
+	}
 	a.send(bad)
 	if wcs := a.wait(2); wcs[0].Status == verbs.WCSuccess && wcs[1].Status == verbs.WCSuccess {
 		t.Errorf("completions of a bad WRITE and a receive = %+v, want failures", wcs)
@@ -83,7 +86,7 @@ func TestRecording(t *testing.T) {
 	for _, r := range f.Sessions[0].Records {
 		count[r.Type] += max(len(r.WRs), 1)
 	}
-	if count["send"] != 7 || count["recv"] != 3 || count["poll"] != 10 || f.Head.Device != "mlx5_0" {
-		t.Errorf("recording of %s = %v, want 7 sends, 3 receives and 10 completions of mlx5_0", f.Head.Device, count)
+	if count["send"] != 7 || count["recv"] != 3 || count["poll"] != 10 || count["arm"] == 0 || f.Head.Device != "mlx5_0" {
+		t.Errorf("recording of %s = %v, want 7 sends, 3 receives, 10 completions and an arm of mlx5_0", f.Head.Device, count)
 	}
 }
