@@ -23,6 +23,9 @@ import (
 // module is the path of the main module.
 const module = "purerdma"
 
+// Modules lists the directories of the other public modules.
+var Modules = []string{"prometheus"}
+
 // Dir is the directory of the files, relative to the root of the module.
 const Dir = "docs/api"
 
@@ -35,9 +38,9 @@ func outside(pkg string) bool {
 }
 
 // Files returns the API of each public package of the module in the directory root, for
-// Linux on amd64, by the path of its file relative to root.
+// Linux on amd64, by the path of its file relative to the main module.
 func Files(root string) (map[string][]byte, error) {
-	cmd := exec.Command("go", "list", "-export", "-deps", "-json=ImportPath,Export,Name", "./...")
+	cmd := exec.Command("go", "list", "-export", "-deps", "-json=ImportPath,Export,Name,Module", "./...")
 	cmd.Dir = root
 	cmd.Env = append(os.Environ(), "GOOS=linux", "GOARCH=amd64", "GOWORK=off")
 	cmd.Stderr = new(bytes.Buffer)
@@ -48,14 +51,17 @@ func Files(root string) (map[string][]byte, error) {
 	exports := map[string]string{}
 	var public []string
 	for dec := json.NewDecoder(bytes.NewReader(out)); ; {
-		var p struct{ ImportPath, Export, Name string }
+		var p struct {
+			ImportPath, Export, Name string
+			Module                   struct{ Main bool }
+		}
 		if err := dec.Decode(&p); errors.Is(err, io.EOF) {
 			break
 		} else if err != nil {
 			return nil, fmt.Errorf("go list: %w", err)
 		}
 		exports[p.ImportPath] = p.Export
-		if pkg, ours := strings.CutPrefix(p.ImportPath, module+"/"); ours && p.Name != "main" && !outside(pkg) {
+		if pkg, ours := strings.CutPrefix(p.ImportPath, module+"/"); ours && p.Module.Main && p.Name != "main" && !outside(pkg) {
 			public = append(public, p.ImportPath)
 		}
 	}

@@ -7,6 +7,7 @@ package main
 
 import (
 	"log"
+	"maps"
 	"os"
 	"path/filepath"
 
@@ -15,9 +16,13 @@ import (
 
 func main() {
 	log.SetFlags(0)
-	files, err := api.Files(".")
-	if err != nil {
-		log.Fatal(err)
+	files := map[string][]byte{}
+	for _, dir := range append([]string{"."}, api.Modules...) {
+		more, err := api.Files(dir)
+		if err != nil {
+			log.Fatal(err)
+		}
+		maps.Copy(files, more)
 	}
 	if err := os.RemoveAll(api.Dir); err != nil {
 		log.Fatal(err)
