@@ -173,6 +173,7 @@ func (q *QP) modifyDCT(cmd *abi.UverbsModifyQP) error {
 	}
 	q.num = resp.DCTN & maxNum
 	q.granted(&resp)
+	q.record()
 	q.ctx.resources.publish(q)
 	return nil
 }

@@ -29,6 +29,7 @@ var offPath = map[string]string{
 	"(*sendQueue).publishSlow": "the register's lock: other QPs ring there",
 	"(*recordedQP).receives":   "the Recorder's lock: other queues are recorded there",
 	"(*recordedCQ).completion": "the same",
+	"(*recordedSRQ).receives":  "the same",
 	"(*QP).notReady":           "an error",
 	"(*QP).recvNotReady":       "an error",
 	"(*SRQ).setLimit":          "a command",

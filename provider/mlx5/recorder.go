@@ -28,9 +28,8 @@ type RecordOptions struct {
 
 // Recorder keeps the last RecordedOperations operations of a Context, with the bytes that the
 // driver and the device exchange. These are WQEs, doorbell records, stores to registers, and CQEs. It
-// also keeps the stores that armed CQs since the oldest of these operations, at most the last 1024. A
-// Recorder does not record posts to SRQs. Its methods may be called concurrently with each other and
-// with the use of the queues.
+// also keeps the stores that armed CQs since the oldest of these operations, at most the last 1024. Its
+// methods may be called concurrently with each other and with the use of the queues.
 //
 // A recorded operation takes the lock of the Recorder and copies up to 1008 bytes. It does not
 // allocate. Polls of a recorded CQ decode the completions one by one.
@@ -60,12 +59,13 @@ type recorded struct {
 	first, last bool // of a list with one doorbell.
 	blocks      uint8
 	size        uint16      // of data.
-	at          uint32      // the first block, the slot, or the index of the CQE.
+	at          uint32      // the first block, the slot or index of a receive, or the index of the CQE.
 	record      uint32      // the doorbell record after the list.
 	register    uint32      // offset of the stores in the page of registers.
 	n           int         // completions.
 	id          uint64      // of the request.
 	qp          *recordedQP // nil if the CQE names no recorded QP
+	srq         *recordedSRQ
 	cq          *recordedCQ
 	wc          provider.WC
 	data        [maxRecorded]byte
@@ -80,6 +80,8 @@ const (
 	recordedSend recordedKind = iota
 	recordedRecv
 	recordedCQE
+	recordedSRQRecv
+	recordedRepost // a receive that the provider has posted to an SRQ again
 )
 
 // recordedQP describes a QP whose operations are recorded. It does not change.
@@ -90,8 +92,11 @@ type recordedQP struct {
 	num            uint32
 	cap            provider.QPCap
 	transport      transport
+	target         bool    // of DC
+	lsoHeader      int     // bytes of the longest header
 	half           uintptr // bytes of a half of its register, 0 without BlueFlame
 	sendCQ, recvCQ *recordedCQ
+	srq            *recordedSRQ
 }
 
 // recordedCQ describes a CQ whose completions are recorded. It does not change. A resized CQ gets
@@ -103,7 +108,7 @@ type recordedCQ struct {
 	size     int // bytes of an entry
 }
 
-// Record starts recording, for the QPs and CQs that are created later. It ends with the Context.
+// Record starts recording, for the QPs, SRQs and CQs that are created later. It ends with the Context.
 // Only the first call has an effect, and the others return its Recorder, which has about 5 MB. It
 // may be called concurrently.
 //
@@ -120,18 +125,21 @@ func (c *Context) Record(opt RecordOptions) *Recorder {
 	return r
 }
 
-// record starts recording of a new QP if the Context has a Recorder.
+// record starts recording of a new QP, or of a DC target with a new number, if the Context has a Recorder.
 func (q *QP) record() {
 	r := q.ctx.recorder.Load()
 	if r == nil {
 		return
 	}
-	d := &recordedQP{recorder: r, seq: r.queue(), typ: q.typ, num: q.num, cap: q.cap, transport: q.sq.transport}
+	d := &recordedQP{recorder: r, seq: r.queue(), typ: q.typ, num: q.num, cap: q.cap, transport: q.sq.transport, target: q.dct, lsoHeader: q.sq.packets.maxHeader}
 	if q.sendCQ != nil {
 		d.sendCQ = q.sendCQ.recorded
 	}
 	if q.recvCQ != nil {
 		d.recvCQ = q.recvCQ.recorded
+	}
+	if q.srq != nil {
+		d.srq = q.srq.recorded
 	}
 	q.rq.recorded = d
 	q.sq.recorded = d
@@ -163,7 +171,7 @@ func (r *Recorder) queue() int {
 func (r *Recorder) add(kind recordedKind) *recorded {
 	o := &r.ops[r.next%uint64(len(r.ops))]
 	r.next++
-	o.kind, o.qp, o.cq = kind, nil, nil
+	o.kind, o.qp, o.srq, o.cq = kind, nil, nil, nil
 	return o
 }
 
@@ -201,7 +209,7 @@ func (q *recordedQP) sends(s *sendQueue, start uint32, blocks uintptr) {
 	}
 }
 
-// receives records the last n receives, after the doorbell. The caller holds the lock of the queue.
+// receives records the last n receives, before the doorbell, so that their completions come later. The caller holds the lock of the queue.
 func (q *recordedQP) receives(rq *recvQueue, n int) {
 	r := q.recorder
 	r.mu.Lock()
@@ -220,7 +228,10 @@ func (q *recordedQP) receives(rq *recvQueue, n int) {
 		}
 		o.size = uint16(copy(o.data[:], unsafe.Slice((*byte)(slot), used*segment)))
 		o.first, o.last = i == 0, int(i) == n-1
-		o.record = endian.Big32(*rq.bell) & 0xffff
+		o.record = rq.head & 0xffff
+		if rq.mute {
+			o.record = endian.Big32(*rq.bell) & 0xffff
+		}
 	}
 }
 
@@ -241,6 +252,8 @@ func (d *recordedCQ) completion(c *CQ, e unsafe.Pointer, out outcome, w *provide
 	}
 	if c.qp != nil {
 		o.qp = c.qp.sq.recorded
+	} else if c.srq != nil {
+		o.srq = c.srq.recorded
 	}
 	size := d.size
 	o.size = uint16(copy(o.data[:], unsafe.Slice((*byte)(unsafe.Add(e, cqeSize-size)), size)))

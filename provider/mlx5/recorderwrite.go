@@ -76,6 +76,7 @@ func (t *recording) line(format string, args ...any) {
 func (t *recording) list(ops []recorded) {
 	o := &ops[len(ops)-1]
 	t.qp(o.qp)
+	t.srq(o.srq)
 	t.cq(o.cq)
 	switch o.kind {
 	case recordedSend:
@@ -84,6 +85,8 @@ func (t *recording) list(ops []recorded) {
 		t.receives(ops, o)
 	case recordedCQE:
 		t.completion(o)
+	case recordedSRQRecv, recordedRepost:
+		t.srqReceives(ops, o)
 	}
 }
 
@@ -116,9 +119,21 @@ func (t *recording) qp(q *recordedQP) {
 	t.seen[q.seq] = true
 	t.cq(q.sendCQ)
 	t.cq(q.recvCQ)
+	t.srq(q.srq)
+	typ := recordedTypes[q.typ]
+	if q.target {
+		typ = "DCT"
+	}
+	more := ""
+	if q.srq != nil {
+		more = fmt.Sprintf(`,"srq":%q`, q.srq.name())
+	}
+	if q.lsoHeader > 0 {
+		more += fmt.Sprintf(`,"tso_header":%d`, q.lsoHeader)
+	}
 	p := q.cap
-	t.line(`{"t":"qp","id":%q,"type":%q,"scq":%q,"rcq":%q,"got_cap":[%d,%d,%d,%d,%d],"qpn":%d,"bf":%d}`,
-		q.name(), recordedTypes[q.typ], q.sendCQ.name(), q.recvCQ.name(), p.SendWR, p.RecvWR, p.SendSGE, p.RecvSGE, p.Inline, q.num, q.half)
+	t.line(`{"t":"qp","id":%q,"type":%q,"scq":%q,"rcq":%q,"got_cap":[%d,%d,%d,%d,%d],"qpn":%d,"bf":%d%s}`,
+		q.name(), typ, q.sendCQ.name(), q.recvCQ.name(), p.SendWR, p.RecvWR, p.SendSGE, p.RecvSGE, p.Inline, q.num, q.half, more)
 }
 
 func (t *recording) cq(c *recordedCQ) {
@@ -181,6 +196,10 @@ func (t *recording) completion(o *recorded) {
 		}
 		wcs = append(wcs, '}')
 	}
+	of := o.qp.name()
+	if o.srq != nil {
+		of = o.srq.name()
+	}
 	t.line(`{"t":"poll","cq":%q,"cqes":[{"of":%q,"slot":%d,"bytes":"%x"}],"max":%d,"n":%d,"wcs":[%s],"ci":%d}`,
-		o.cq.name(), o.qp.name(), o.at&uint32(o.cq.entries), o.data[:o.size], max(o.n, 1), o.n, wcs, (o.at+1)&0xffffff)
+		o.cq.name(), of, o.at&uint32(o.cq.entries), o.data[:o.size], max(o.n, 1), o.n, wcs, (o.at+1)&0xffffff)
 }

@@ -9,15 +9,19 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"flag"
+	"math"
+	"os"
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strings"
 	"testing"
 	"unsafe"
 
 	"purerdma/provider"
 	"purerdma/provider/internal/endian"
 	"purerdma/provider/internal/spin"
+	"purerdma/provider/mlx5/mlx5test"
 	"purerdma/test/oracle/replay"
 	"purerdma/test/oracle/vector"
 )
@@ -65,7 +69,7 @@ func replayRecording(t *testing.T, name string, f *vector.File) {
 func replaySession(t testing.TB, f *vector.File, s *vector.Session, post func(*QP, []provider.SendWR) (int, error)) int {
 	r := &recordingReplay{
 		sendRig: newSendRig(t, nil), post: post, lost: f.Head.Lost > 0,
-		qps: map[string]*replayedQP{}, cqs: map[string]*CQ{}, memory: map[uint32]span{},
+		qps: map[string]*replayedQP{}, srqs: map[string]*replayedSRQ{}, cqs: map[string]*CQ{}, memory: map[uint32]span{},
 	}
 	for _, rec := range s.Records[1:] {
 		r.collect(rec)
@@ -94,7 +98,11 @@ func (f *failing) Fatalf(string, ...any) {
 
 // TestRecordingsDetect checks that a replay detects a change of each result in a recording.
 func TestRecordingsDetect(t *testing.T) {
-	for what, change := range map[string]func(rec *vector.Record) bool{
+	text, err := os.ReadFile("testdata/recordings/model.jsonl")
+	if err != nil {
+		t.Fatalf("os.ReadFile: %v", err)
+	}
+	detects(t, string(text), map[string]func(rec *vector.Record) bool{
 		"no change":                  func(*vector.Record) bool { return false },
 		"send: reserved byte of WQE": func(rec *vector.Record) bool { return rec.Type == "send" && flipBit(&rec.WQE[8]) },
 		"send: index of WQE":         func(rec *vector.Record) bool { return rec.Type == "send" && rec.At > 0 && flipBit(&rec.WQE[2]) },
@@ -115,10 +123,16 @@ func TestRecordingsDetect(t *testing.T) {
 		"poll: number of the QP":     changedWC(func(wc *vector.WC) *uint64 { return wc.QPN }),
 		"poll: flags":                changedWC(func(wc *vector.WC) *uint64 { return wc.Flags }),
 		"poll: immediate data":       changedWC(func(wc *vector.WC) *uint64 { return wc.Imm }),
-	} {
-		f, err := vector.ReadFile("testdata/recordings/model.jsonl")
+	})
+}
+
+// detects replays a recording with each of the changes. A change changes the first record for which it returns true.
+func detects(t *testing.T, text string, changes map[string]func(rec *vector.Record) bool) {
+	t.Helper()
+	for what, change := range changes {
+		f, err := vector.Read(strings.NewReader(text))
 		if err != nil {
-			t.Fatalf("vector.ReadFile: %v", err)
+			t.Fatalf("vector.Read: %v", err)
 		}
 		s := f.Sessions[0]
 		changed := slices.ContainsFunc(s.Records, change)
@@ -169,6 +183,7 @@ type recordingReplay struct {
 	post     func(*QP, []provider.SendWR) (int, error)
 	lost     bool // the recording has a beginning that was overwritten
 	qps      map[string]*replayedQP
+	srqs     map[string]*replayedSRQ
 	cqs      map[string]*CQ
 	memory   map[uint32]span // of the elements, by lkey
 	compared int             // completions
@@ -180,7 +195,7 @@ type span struct{ from, to uint64 }
 // replayedQP is a QP and its rings, as memory of the device.
 type replayedQP struct {
 	*QP
-	typ                string
+	typ, srq           string
 	sq, rq             []byte
 	rqSlot             int
 	sends, recvs       bool // an operation was replayed, so the queue has its position
@@ -207,12 +222,12 @@ func (r *recordingReplay) collect(rec *vector.Record) {
 	case "qp":
 		var typ string
 		r.must(rec, json.Unmarshal(rec.Kind, &typ))
-		r.qps[rec.ID] = &replayedQP{typ: typ}
+		r.qps[rec.ID] = &replayedQP{typ: typ, srq: rec.SRQ}
 	case "send":
 		for _, wr := range r.requests(rec, r.qps[rec.QP].typ) {
 			add(wr.SGList)
 		}
-	case "recv":
+	case "recv", "reposted":
 		for _, wr := range r.receives(rec) {
 			add(wr.SGList)
 		}
@@ -235,10 +250,18 @@ func (r *recordingReplay) replay(rec *vector.Record) {
 		r.cqs[rec.ID] = c.(*CQ)
 	case "qp":
 		r.createQP(rec)
+	case "srq":
+		r.createSRQ(rec)
 	case "send":
 		r.send(rec, r.qps[rec.QP])
 	case "recv":
-		r.recv(rec, r.qps[rec.On])
+		if s := r.srqs[rec.On]; s != nil {
+			r.srqRecv(rec, s)
+		} else {
+			r.recv(rec, r.qps[rec.On])
+		}
+	case "reposted":
+		r.srqs[rec.On].reposted = rec
 	case "poll":
 		r.poll(rec, r.cqs[rec.CQ])
 	case "arm":
@@ -248,7 +271,10 @@ func (r *recordingReplay) replay(rec *vector.Record) {
 	}
 }
 
-var recordedQPTypes = map[string]provider.QPType{"RC": provider.RC, "UC": provider.UC, "UD": provider.UD, "XRC_SEND": provider.XRCSend}
+var recordedQPTypes = map[string]provider.QPType{
+	"RC": provider.RC, "UC": provider.UC, "UD": provider.UD, "XRC_SEND": provider.XRCSend, "RAW_PACKET": provider.RawPacket,
+	"DCI": typeDC, "DCT": typeDC,
+}
 
 // createQP creates a QP with the recorded number and sizes.
 func (r *recordingReplay) createQP(rec *vector.Record) {
@@ -264,11 +290,35 @@ func (r *recordingReplay) createQP(rec *vector.Record) {
 	if c := r.cqs[rec.RCQ]; c != nil {
 		cfg.RecvCQ = c
 	}
-	made, dev := r.qp(cfg)
+	if s := r.srqs[rec.SRQ]; s != nil {
+		cfg.SRQ = s.SRQ
+	}
+	if q.typ == "DCT" {
+		made, err := r.ctx.CreateDCT(&DCTConfig{PD: r.pd, CQ: cfg.RecvCQ, SRQ: cfg.SRQ})
+		r.must(rec, err)
+		r.t.Cleanup(func() { made.Close() })
+		made.num, q.QP = rec.QPN, made
+		return
+	}
+	made, dev := r.sender(rec, q.typ, cfg)
 	q.QP, q.sq, q.rq, q.rqSlot = made, dev.SQ, dev.RQ, dev.RQStride
 	made.num = rec.QPN
 	made.sq.setNum(rec.QPN)
 	made.sq.reg.Size = uintptr(rec.BF)
+}
+
+// sender creates a QP with a send queue, and moves it to RTS. Raw packets get all features, because a recording does not have its
+// device's features.
+func (r *recordingReplay) sender(rec *vector.Record, typ string, cfg *provider.QPConfig) (*QP, *mlx5test.QP) {
+	if typ == "DCI" {
+		made, err := r.ctx.CreateDCI(&DCIConfig{PD: r.pd, CQ: cfg.SendCQ, Cap: cfg.Cap})
+		r.must(rec, err)
+		return r.ready(made)
+	}
+	cfg.MaxLSOHeader = rec.TSOHeader
+	made, dev := r.qp(cfg)
+	made.sq.packets = packetLimits{maxHeader: rec.TSOHeader, maxLSO: math.MaxUint32, checksums: true}
+	return made, dev
 }
 
 // postBatch posts a list as a batch.
@@ -316,7 +366,7 @@ func (r *recordingReplay) send(rec *vector.Record, q *replayedQP) {
 	if s.reg.Offset != half {
 		r.errorf(rec, "half of the register at %#x, want %#x", s.reg.Offset, half)
 	}
-	if n, err := r.post(q.QP, wrs); n != len(wrs) || err != nil {
+	if n, err := r.postTo(q, wrs); n != len(wrs) || err != nil {
 		r.errorf(rec, "post of %d requests = %d, %v", len(wrs), n, err)
 		return
 	}
@@ -345,12 +395,25 @@ func (r *recordingReplay) send(rec *vector.Record, q *replayedQP) {
 	}
 }
 
+// postTo posts a list in the way of the replay. There is only one way for DC.
+func (r *recordingReplay) postTo(q *replayedQP, wrs []DCWR) (int, error) {
+	if q.typ == "DCI" {
+		return q.PostDC(wrs)
+	}
+	list := make([]provider.SendWR, len(wrs))
+	for i := range wrs {
+		list[i] = wrs[i].SendWR
+	}
+	return r.post(q.QP, list)
+}
+
 func (r *recordingReplay) recv(rec *vector.Record, q *replayedQP) {
 	rq := &q.QP.rq
 	if !q.recvs || uint16(rq.head) != uint16(rec.At) {
 		q.recvs = true
 		rq.head, rq.tail, rq.seen = rec.At, rec.At, rec.At
 	}
+	rq.mute = q.typ == "RAW_PACKET" && rec.DB == 0 // before RTR
 	fillWith(q.rq, vector.Poison)
 	wrs := r.receives(rec)
 	if n, err := q.PostRecv(wrs); n != len(wrs) || err != nil {
@@ -376,11 +439,21 @@ func (r *recordingReplay) poll(rec *vector.Record, c *CQ) {
 	}
 	e := bytes.Clone(rec.CQEs[0].Bytes)
 	last := e[len(e)-cqeSize:]
-	q := r.qps[rec.CQEs[0].Of]
-	if !r.known(rec, q, last) {
+	of := rec.CQEs[0].Of
+	s := r.srqOf(of, last)
+	if !r.known(rec, r.qps[of], s, last) {
 		return
 	}
-	last[cqeUIdx+1], last[cqeUIdx+2], last[cqeUIdx+3] = byte(q.index>>16), byte(q.index>>8), byte(q.index)
+	var index uint32
+	if q := r.qps[of]; q != nil {
+		index = q.index
+	} else {
+		index = s.index // of XRC
+	}
+	last[cqeUIdx+1], last[cqeUIdx+2], last[cqeUIdx+3] = byte(index>>16), byte(index>>8), byte(index)
+	if s != nil && s.reposted != nil {
+		s.seat(r, s.reposted)
+	}
 	copy(unsafe.Slice((*byte)(unsafe.Add(c.entry(c.ci), cqeSize-len(e))), len(e)), e)
 	wcs := make([]provider.WC, rec.Max)
 	n, err := c.Poll(wcs)
@@ -395,6 +468,10 @@ func (r *recordingReplay) poll(rec *vector.Record, c *CQ) {
 	}
 	if ci := endian.Big32(*c.bell); ci != rec.CI {
 		r.errorf(rec, "consumer index = %#x, want %#x", ci, rec.CI)
+	}
+	if s != nil && s.reposted != nil {
+		r.compareSlots(s.reposted, s)
+		s.reposted = nil
 	}
 	r.compared++
 }
@@ -419,8 +496,16 @@ func (r *recordingReplay) arm(rec *vector.Record, c *CQ) {
 }
 
 // known reports whether the recording has the request of a CQE. It lacks requests to queues that are not
-// recorded, and requests before its beginning.
-func (r *recordingReplay) known(rec *vector.Record, q *replayedQP, cqe []byte) bool {
+// recorded, and requests before its beginning. The receives of an SRQ complete in any order.
+func (r *recordingReplay) known(rec *vector.Record, q *replayedQP, s *replayedSRQ, cqe []byte) bool {
+	if s != nil {
+		slot := binary.BigEndian.Uint16(cqe[cqeLast:])
+		ok := int(slot) < len(s.SRQ.list.used) && s.SRQ.list.used[slot]
+		if !ok && !r.lost {
+			r.errorf(rec, "the recording has no receive in slot %d of the SRQ of %s", slot, rec.CQEs[0].Of)
+		}
+		return ok
+	}
 	if q == nil {
 		return false
 	}
@@ -428,7 +513,7 @@ func (r *recordingReplay) known(rec *vector.Record, q *replayedQP, cqe []byte) b
 	done, ok := &q.sendsDone, q.QP.sq.outstanding(counter) != nil
 	if op := cqe[cqeOpOwn] >> 4; op != cqeReq && op != cqeReqErr {
 		if q.QP.cap.RecvWR == 0 {
-			return false // an SRQ
+			return false // an SRQ that is not recorded
 		}
 		done, ok = &q.rcvDone, q.QP.rq.outstanding(counter)
 	}

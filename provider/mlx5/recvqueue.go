@@ -83,11 +83,11 @@ func (q *recvQueue) post(wrs []provider.RecvWR) (int, error) {
 	if n > 0 {
 		spin.StoreRelease(&q.head, head)
 		add(&q.posted, uint64(n))
-		if !q.mute {
-			q.publish()
-		}
 		if q.recorded != nil {
 			q.recorded.receives(q, n)
+		}
+		if !q.mute {
+			q.publish()
 		}
 	}
 	return n, err

@@ -32,6 +32,8 @@ type SRQ struct {
 	cq     *CQ    // of an XRC SRQ
 	// dropped is provider.SRQConfig.Dropped.
 	dropped func(id uint64)
+	// recorded is nil if the receives are not recorded.
+	recorded *recordedSRQ
 
 	mu     sync.Mutex // of commands
 	closed bool
@@ -107,6 +109,7 @@ func (c *Context) createSRQ(cfg *provider.SRQConfig) (_ *SRQ, err error) {
 		return nil, err
 	}
 	s.handle, s.num = k.Handle, resp.SRQN
+	s.record()
 	s.leak = leak.Track("mlx5 SRQ", c.file.Info().Name)
 	return s, nil
 }
@@ -176,7 +179,7 @@ func (s *SRQ) PostRecv(wrs []provider.RecvWR) (int, error) {
 		s.lock.Unlock()
 		return 0, err
 	}
-	n := 0
+	n, first := 0, s.list.head
 	var err error
 	for n < len(wrs) {
 		if err = s.post(&wrs[n]); err != nil {
@@ -185,6 +188,9 @@ func (s *SRQ) PostRecv(wrs []provider.RecvWR) (int, error) {
 		n++
 	}
 	if n > 0 {
+		if s.recorded != nil {
+			s.recorded.receives(s, first, n, recordedSRQRecv)
+		}
 		s.publish(n)
 	}
 	limit := s.limit
@@ -273,6 +279,9 @@ func (s *SRQ) repost(i uint16) bool {
 	s.ids[to] = s.ids[i]
 	n := int(s.maxSGE) * segment
 	copy(unsafe.Slice((*byte)(unsafe.Add(s.slot(to), srqSegment)), n), unsafe.Slice((*byte)(unsafe.Add(s.slot(i), srqSegment)), n))
+	if s.recorded != nil {
+		s.recorded.receives(s, to, 1, recordedRepost)
+	}
 	s.publish(1)
 	return true
 }

@@ -158,14 +158,17 @@ func (r *recording) counters() *counterFindings {
 			p := &of(l.QP).sends
 			l.requests(func(wqe []byte, at uint16) { p.post(at, blocks(wqe), wqe[11]&(3<<2) == signaledBits) })
 		case "recv":
+			if r.qps[l.On] == nil {
+				continue // an SRQ, whose slots are in the order of its links
+			}
 			p := &of(l.On).recvs
 			for k := range l.WRs {
 				p.post(uint16(l.At)+uint16(k), 1, true)
 			}
 		case "poll":
 			id := l.CQEs[0].Of
-			if id == "" {
-				continue
+			if r.qps[id] == nil {
+				continue // not recorded, or an SRQ
 			}
 			q, e := of(id), l.cqe()
 			f, p := &all.recvs, &q.recvs

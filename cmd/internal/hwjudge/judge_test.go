@@ -254,6 +254,7 @@ const head = `{"t":"file","format":1,"driver":"mlx5","device":"x","lost":0}` + "
 func TestRefused(t *testing.T) {
 	const queues = head + `{"t":"cq","id":"cq1","cqe":7,"got":7,"cqe_size":64}` + "\n" +
 		`{"t":"qp","id":"qp1","type":"RC","scq":"cq1","rcq":"","got_cap":[8,8,1,1,0],"qpn":1,"bf":0}` + "\n"
+	const srq = `{"t":"srq","id":"srq1","got_wr":7,"got_sge":1,"srqn":1}` + "\n"
 	for what, text := range map[string]string{
 		"nothing":           "",
 		"vectors":           `{"t":"file","format":1,"driver":"rxe"}` + "\n",
@@ -269,6 +270,11 @@ func TestRefused(t *testing.T) {
 		"a short entry":        queues + `{"t":"poll","cq":"cq1","cqes":[{"of":"qp1","slot":0,"bytes":"00"}],"max":1,"n":1}` + "\n",
 		"an arm of no CQ":      queues + `{"t":"arm","cq":"cq2","solicited":0,"ci":0,"arm":0,"uar":[{"at":32,"bytes":"0000000000000000"}]}` + "\n",
 		"an arm without store": queues + `{"t":"arm","cq":"cq1","solicited":0,"ci":0,"arm":0}` + "\n",
+		"a huge SRQ":           queues + `{"t":"srq","id":"srq1","got_wr":99999999,"got_sge":1,"srqn":1}` + "\n",
+		"a slot past the SRQ":  queues + srq + `{"t":"recv","on":"srq1","wrs":[{"id":1}],"list":[{"slot":16,"bytes":"00000000000000000000000000000000"}],"db":1}` + "\n",
+		"a long slot":          queues + srq + `{"t":"reposted","on":"srq1","list":[{"slot":0,"bytes":"` + strings.Repeat("0", 64) + `"}],"db":1}` + "\n",
+		"slots without IDs":    queues + srq + `{"t":"recv","on":"srq1","wrs":[],"list":[{"slot":1,"bytes":"00000000000000000000000000000000"}],"db":1}` + "\n",
+		"an unknown SRQ":       queues + `{"t":"reposted","on":"srq1","list":[],"db":1}` + "\n",
 		"receives and slots":   queues + `{"t":"recv","on":"qp1","wrs":[{"id":1},{"id":2}],"slots":["00"]}` + "\n",
 		"digits that are none": queues + `{"t":"recv","on":"qp1","wrs":[{"id":1}],"slots":["zz"]}` + "\n",
 	} {
@@ -281,15 +287,29 @@ func TestRefused(t *testing.T) {
 
 // TestOmitted checks that vectors omit QPs that the driver's tests cannot replay.
 func TestOmitted(t *testing.T) {
-	text := strings.ReplaceAll(string(sample(t)), `"type":"RC"`, `"type":"RAW_PACKET"`)
+	text := strings.ReplaceAll(string(sample(t)), `"type":"RC"`, `"type":"OTHER"`)
 	j := Judge(card(), map[string][]byte{name: []byte(text)})
-	if len(j.recordings) != 1 || !strings.Contains(j.String(), "RAW_PACKET") {
+	if len(j.recordings) != 1 || !strings.Contains(j.String(), "type OTHER") {
 		t.Fatalf("Judge = %s, want a recording with the type of its QPs", j)
 	}
 	for file, v := range j.Vectors() {
-		if strings.Contains(string(v), "RAW_PACKET") {
-			t.Errorf("Vectors()[%s] has a QP of raw packets, want none", file)
+		if strings.Contains(string(v), "OTHER") {
+			t.Errorf("Vectors()[%s] has a QP of type OTHER, want none", file)
 		}
+	}
+}
+
+// TestSharedReceives checks that vectors have the receives of SRQs and their completions.
+func TestSharedReceives(t *testing.T) {
+	cqe := strings.Repeat("00", 63) + "20" // of a SEND
+	text := head + `{"t":"cq","id":"cq1","cqe":7,"got":7,"cqe_size":64}` + "\n" +
+		`{"t":"srq","id":"srq1","got_wr":7,"got_sge":1,"srqn":1,"xrcd":"xrcd","cq":"cq1"}` + "\n" +
+		`{"t":"recv","on":"srq1","wrs":[{"id":1}],"bad":-1,"list":[{"slot":15,"bytes":"00000000000001000000000000000000"}],"db":1}` + "\n" +
+		`{"t":"reposted","on":"srq1","list":[{"slot":0,"bytes":"00000000000001000000000000000000"}],"db":2}` + "\n" +
+		`{"t":"poll","cq":"cq1","cqes":[{"of":"srq1","slot":0,"bytes":"` + cqe + `"}],"max":1,"n":1,"wcs":[],"ci":1}` + "\n"
+	j := Judge(card(), map[string][]byte{name: []byte(text)})
+	if got := string(j.Vectors()[strings.ReplaceAll(name, "/", "+")]); got != text || len(j.refused) != 0 {
+		t.Errorf("Vectors() = %s, want all lines of %s; %s", got, text, j)
 	}
 }
 

@@ -48,6 +48,12 @@ type line struct {
 	GotCap  []int  `json:"got_cap"`
 	QPN     uint32 `json:"qpn"`
 	BF      int    `json:"bf"`
+	SRQ     string `json:"srq"`
+	TSO     int    `json:"tso_header"`
+	GotWR   int    `json:"got_wr"`
+	GotSGE  int    `json:"got_sge"`
+	SRQN    uint32 `json:"srqn"`
+	XRCD    string `json:"xrcd"`
 
 	QP  string `json:"qp"`
 	On  string `json:"on"`
@@ -57,9 +63,13 @@ type line struct {
 	Bad   int             `json:"bad"`
 	At    uint32          `json:"at"`
 	Slots json.RawMessage `json:"slots"`
-	WQE   bytesInHex      `json:"wqe"`
-	DB    uint32          `json:"db"`
-	UAR   []struct {
+	List  []struct {
+		Slot  uint32     `json:"slot"`
+		Bytes bytesInHex `json:"bytes"`
+	} `json:"list"` // of an SRQ
+	WQE bytesInHex `json:"wqe"`
+	DB  uint32     `json:"db"`
+	UAR []struct {
 		At    uint32     `json:"at"`
 		Bytes bytesInHex `json:"bytes"`
 	} `json:"uar"`
@@ -131,12 +141,13 @@ type recording struct {
 	head  [][]byte // the first two lines
 	lines []line   // all others
 	qps   map[string]*line
+	srqs  map[string]*line
 	cqs   map[string]*line
 }
 
 // readRecording reads a recording. It refuses lines that no recorder writes, or that name queues which no line before them has.
 func readRecording(name string, data []byte) (*recording, error) {
-	r := &recording{name: name, qps: map[string]*line{}, cqs: map[string]*line{}}
+	r := &recording{name: name, qps: map[string]*line{}, srqs: map[string]*line{}, cqs: map[string]*line{}}
 	number := 0
 	for text := range bytes.Lines(data) {
 		number++
@@ -195,14 +206,24 @@ func (r *recording) check(l *line) error {
 		ok = r.cqs[l.ID] == nil && l.ID != "" && l.Got > 0 && l.Got < maxCQ && (l.CQESize == cqeSize || l.CQESize == 2*cqeSize)
 		r.cqs[l.ID] = l
 	case "qp":
-		ok = r.qps[l.ID] == nil && l.ID != "" && len(l.GotCap) == 5 && (l.SCQ == "" || r.cqs[l.SCQ] != nil) && (l.RCQ == "" || r.cqs[l.RCQ] != nil)
+		ok = r.qps[l.ID] == nil && l.ID != "" && len(l.GotCap) == 5 && (l.SCQ == "" || r.cqs[l.SCQ] != nil) && (l.RCQ == "" || r.cqs[l.RCQ] != nil) &&
+			(l.SRQ == "" || r.srqs[l.SRQ] != nil) && l.TSO >= 0 && l.TSO <= maxDepth
 		for _, n := range l.GotCap {
 			ok = ok && n >= 0 && n <= maxDepth
 		}
 		r.qps[l.ID] = l
+	case "srq":
+		ok = r.srqs[l.ID] == nil && l.ID != "" && l.GotWR > 0 && l.GotWR < maxDepth && l.GotSGE > 0 && l.GotSGE < block && (l.CQ == "" || r.cqs[l.CQ] != nil)
+		r.srqs[l.ID] = l
+	case "reposted":
+		ok = r.inSRQ(l)
 	case "send":
 		ok = r.qps[l.QP] != nil && len(l.WRs) > 0 && len(l.UAR) == 1 && len(l.UAR[0].Bytes) >= 8 && l.wellFormed()
 	case "recv":
+		if r.srqs[l.On] != nil {
+			ok = len(l.WRs) == len(l.List) && r.inSRQ(l)
+			break
+		}
 		var slots []bytesInHex
 		if err := json.Unmarshal(l.Slots, &slots); err != nil {
 			return err
@@ -210,7 +231,8 @@ func (r *recording) check(l *line) error {
 		ok = r.qps[l.On] != nil && len(l.WRs) > 0 && len(slots) == len(l.WRs)
 	case "poll":
 		// The name of an entry's queue is empty if that is not recorded.
-		ok = r.cqs[l.CQ] != nil && len(l.CQEs) == 1 && l.N >= 0 && len(l.WCs) <= l.N && (l.CQEs[0].Of == "" || r.qps[l.CQEs[0].Of] != nil) &&
+		ok = r.cqs[l.CQ] != nil && len(l.CQEs) == 1 && l.N >= 0 && len(l.WCs) <= l.N &&
+			(l.CQEs[0].Of == "" || r.qps[l.CQEs[0].Of] != nil || r.srqs[l.CQEs[0].Of] != nil) &&
 			(len(l.CQEs[0].Bytes) == cqeSize || len(l.CQEs[0].Bytes) == 2*cqeSize)
 	case "arm":
 		ok = r.cqs[l.CQ] != nil && len(l.UAR) == 1 && len(l.UAR[0].Bytes) == 8
@@ -219,6 +241,16 @@ func (r *recording) check(l *line) error {
 		return errShape
 	}
 	return nil
+}
+
+// inSRQ reports whether the receives of a line are in slots of a known SRQ. Page faults double the number of its slots.
+func (r *recording) inSRQ(l *line) bool {
+	s := r.srqs[l.On]
+	ok := s != nil && len(l.List) > 0
+	for _, e := range l.List {
+		ok = ok && int(e.Slot) < 2*(s.GotWR+1) && len(e.Bytes) > 0 && len(e.Bytes)%segment == 0 && len(e.Bytes) <= s.GotSGE*segment
+	}
+	return ok
 }
 
 // wellFormed reports whether the WQEs of a list of sends have the number of its requests.
@@ -254,25 +286,9 @@ func (r *recording) String() string {
 
 // replayedTypes and replayedOpcodes are the QPs and the WQEs that the driver's tests repeat.
 var (
-	replayedTypes   = []string{"RC", "UC", "UD", "XRC_SEND"}
-	replayedOpcodes = []byte{0x01, 0x08, 0x09, 0x0a, 0x0b, 0x10, 0x11, 0x12} // SEND_INVAL to ATOMIC_FA
+	replayedTypes   = []string{"RC", "UC", "UD", "XRC_SEND", "RAW_PACKET", "DCI", "DCT"}
+	replayedOpcodes = []byte{0x01, 0x08, 0x09, 0x0a, 0x0b, 0x0e, 0x10, 0x11, 0x12, 0x25} // SEND_INVAL to ATOMIC_FA, UMR
 )
-
-// A UMR begins with two segments of 16 and 48 bytes. The next byte has this value if it invalidates a window. Other
-// UMRs bind one.
-const (
-	opcodeUMR   = 0x25
-	umrContext  = 64
-	contextFree = 1 << 6
-)
-
-// repeated reports whether the driver's tests repeat a WQE.
-func repeated(wqe []byte) bool {
-	if wqe[3] == opcodeUMR {
-		return len(wqe) > umrContext && wqe[umrContext] == contextFree
-	}
-	return slices.Contains(replayedOpcodes, wqe[3])
-}
 
 // omitted returns the QPs that the driver's tests do not replay, with the reasons.
 func (r *recording) omitted() map[string]string {
@@ -288,7 +304,7 @@ func (r *recording) omitted() map[string]string {
 			continue
 		}
 		l.requests(func(wqe []byte, _ uint16) {
-			if !repeated(wqe) {
+			if !slices.Contains(replayedOpcodes, wqe[3]) {
 				reasons[l.QP] = fmt.Sprintf("a request of opcode %#x", wqe[3])
 			}
 		})

@@ -40,7 +40,7 @@ func (r *recording) vectors() []byte {
 			id = l.ID
 		case "send":
 			id = l.QP
-		case "recv":
+		case "recv", "reposted":
 			id = l.On
 		case "poll":
 			id = l.CQEs[0].Of
