@@ -7,5 +7,7 @@ import (
 	"purerdma/verbs"
 )
 
-// verbsInternal holds the functions that package verbs does not export.
+// counting and verbsInternal hold the functions that package verbs does not export.
+var counting = bridge.CountingFunctions.(*bridge.Counting[*verbs.Host, *verbs.QP, *verbs.PD])
+
 var verbsInternal = bridge.Functions.(*bridge.Verbs[*verbs.Host, *verbs.Device, *verbs.QP, *verbs.CQ, *verbs.SRQ, *verbs.WC])

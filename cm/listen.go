@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"purerdma/inflight"
+	"purerdma/internal/bridge"
 	"purerdma/verbs"
 )
 
@@ -83,6 +84,7 @@ type Listener struct {
 	admission *admission
 	devices   heldDevices
 	accepts   acceptCounters
+	uncount   func() // ends the counting for the Host
 }
 
 // Listen listens on an address of this host, or on all its addresses if the host is empty or "::".
@@ -155,6 +157,8 @@ func (lc *ListenConfig) ListenAddr(ps PortSpace, local Addr) (*Listener, error) 
 	l := &Listener{ch: ch, id: id, config: *lc, admission: newAdmission(lc)}
 	l.config.HandshakeTimeout = cmp.Or(lc.HandshakeTimeout, defaultHandshakeTimeout)
 	l.devices.host, l.devices.netNS = lc.Host, lc.NetNS
+	// Stats.Accepts already has the sums of the counters.
+	l.uncount = counting.Host(ch.host, "listener", func(*bridge.Counts) {})
 	return l, nil
 }
 
@@ -256,6 +260,7 @@ func (l *Listener) Refused() uint64 { return l.ch.refused.Total() }
 // Close stops listening. Requests that Accept has not fetched are refused. Accept returns
 // net.ErrClosed. Existing connections are not affected. Close may be called more than once.
 func (l *Listener) Close() error {
+	l.uncount()
 	l.id.Close()
 	return errors.Join(l.ch.Close(), l.devices.close())
 }

@@ -14,6 +14,8 @@ import (
 )
 
 // internals holds the functions that package verbs does not export.
+var counting = bridge.CountingFunctions.(*bridge.Counting[*verbs.Host, *verbs.QP, *verbs.PD])
+
 var internals = bridge.Functions.(*bridge.Verbs[*verbs.Host, *verbs.Device, *verbs.QP, *verbs.CQ, *verbs.SRQ, *verbs.WC])
 
 // hub dispatches the completions of one CQ to the operations of its queues.

@@ -97,17 +97,22 @@ type Queue struct {
 // SignalAll stays set, and Lost is called in addition to the earlier functions. cm.Conn calls New
 // for its QP before its first operation.
 func New(qp *verbs.QP, cfg Config) (*Queue, error) {
+	made := false
 	q, err := internals.Attach(qp, func() (any, bridge.Watch, error) {
 		q, err := create(qp)
 		if err != nil {
 			return nil, bridge.Watch{}, err
 		}
+		made = true
 		return q, bridge.Watch{Reset: q.reset, Closed: q.end}, nil
 	})
 	if err != nil {
 		return nil, &verbs.OpError{Op: "make operation queue for", Object: qp.String(), Err: err}
 	}
 	queue := q.(*Queue)
+	if made {
+		counting.QP(qp, "queue", queue.count)
+	}
 	queue.configure(cfg)
 	return queue, nil
 }

@@ -2,6 +2,8 @@
 
 package inflight
 
+import "purerdma/internal/bridge"
+
 // Stats counts the operations of a Queue.
 type Stats struct {
 	Started uint64 // by Start, Go, Submit and Post
@@ -19,4 +21,14 @@ func (q *Queue) Stats() Stats {
 	s := q.stats
 	s.Pending = q.used
 	return s
+}
+
+// count adds the counts of the Queue to the sums of the Host.
+func (q *Queue) count(c *bridge.Counts) {
+	s := q.Stats()
+	c.Count("Started", s.Started)
+	c.Count("Failed", s.Failed)
+	c.Count("RoomWaits", s.RoomWaits)
+	c.Count("ReadStalls", s.ReadStalls)
+	c.Level("Pending", uint64(s.Pending))
 }

@@ -31,7 +31,7 @@ func variable(s Snapshot) map[string]any {
 		}
 		ports[p.Device][p.Port] = p.Counters
 	}
-	return map[string]any{"devices": devices, "connections": s.Connections, "ports": ports}
+	return map[string]any{"devices": devices, "connections": s.Connections, "ports": ports, "objects": s.Objects}
 }
 
 // device returns the counters of a device by their names.

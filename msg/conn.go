@@ -106,6 +106,7 @@ func newConn(conn *cm.Conn, opts Options, peer hello, passive bool) (*Conn, erro
 	}
 	c.mute = iwarp && passive
 	c.send.greeting = iwarp && !passive
+	counting.QP(conn.QP(), "msg", c.count)
 	conn.HandleMessagesLazily(c.handle, 0)
 	c.mu.Lock()
 	defer c.mu.Unlock()

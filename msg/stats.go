@@ -2,7 +2,11 @@
 
 package msg
 
-import "purerdma/cm"
+import (
+	"purerdma/cm"
+	"purerdma/internal/bridge"
+	"purerdma/verbs"
+)
 
 // Stats counts the waits of a connection.
 type Stats struct {
@@ -13,12 +17,27 @@ type Stats struct {
 	Conn cm.ConnStats
 }
 
-// Stats returns the counts of the connection.
-func (c *Conn) Stats() Stats {
+var counting = bridge.CountingFunctions.(*bridge.Counting[*verbs.Host, *verbs.QP, *verbs.PD])
+
+// waits returns the counts without Conn.
+func (c *Conn) waits() Stats {
 	c.mu.Lock()
 	s := c.stats
 	c.mu.Unlock()
 	s.MemoryStalls = c.memoryStalls.Load()
+	return s
+}
+
+// count adds the counts of the connection to the sums of the Host.
+func (c *Conn) count(sum *bridge.Counts) {
+	s := c.waits()
+	sum.Count("CreditStalls", s.CreditStalls)
+	sum.Count("MemoryStalls", s.MemoryStalls)
+}
+
+// Stats returns the counts of the connection.
+func (c *Conn) Stats() Stats {
+	s := c.waits()
 	s.Conn = c.conn.Stats()
 	return s
 }

@@ -36,6 +36,7 @@ func (p *Pool) Close() error {
 	idle := p.removeIdle(p.max)
 	errs := []error{p.notFreed()}
 	p.mu.Unlock()
+	p.uncount()
 	for _, s := range idle {
 		errs = append(errs, p.deregister(s))
 	}

@@ -18,6 +18,8 @@ import (
 )
 
 // internals has the functions that package verbs does not export.
+var counting = bridge.CountingFunctions.(*bridge.Counting[*verbs.Host, *verbs.QP, *verbs.PD])
+
 var internals = bridge.PoolFunctions.(*bridge.Pool[*verbs.PD, *verbs.MR, verbs.Access])
 
 // Defaults of Config.
@@ -73,6 +75,8 @@ type Pool struct {
 	whole    int // requests for more units than this take a whole slab
 	debug    bool
 
+	uncount func() // ends the counting for the Host
+
 	closing sync.Mutex // serializes Close
 
 	mu            sync.Mutex // guards the following fields
@@ -108,6 +112,7 @@ func newPool(pd *verbs.PD, cfg Config, debug bool) (*Pool, error) {
 	}
 	p := &Pool{pd: pd, access: cfg.Access, max: size, slabSize: slabSize, node: nodeOf(sysClass, dev)}
 	p.init(slabSize/unit, debug)
+	p.uncount = counting.PD(pd, "pool", p.count)
 	return p, nil
 }
 
@@ -139,6 +144,7 @@ func newDMABuf(pd *verbs.PD, fd int, offset, length uint64, cfg Config, debug bo
 	p.slabs = []*slab{newSlab(mr, true, debug)}
 	p.registrations = 1
 	p.registered = p.max
+	p.uncount = counting.PD(pd, "pool", p.count)
 	return p, nil
 }
 
@@ -187,6 +193,17 @@ func (p *Pool) Stats() Stats {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return Stats{Registered: p.registered, InUse: p.inUse, Waiting: p.waiters.n, Gets: p.gets, Waits: p.waits, Registrations: p.registrations}
+}
+
+// count adds the counts of the pool to the sums of the Host.
+func (p *Pool) count(c *bridge.Counts) {
+	s := p.Stats()
+	c.Count("Gets", s.Gets)
+	c.Count("Waits", s.Waits)
+	c.Count("Registrations", s.Registrations)
+	c.Level("Registered", uint64(s.Registered))
+	c.Level("InUse", uint64(s.InUse))
+	c.Level("Waiting", uint64(s.Waiting))
 }
 
 func (p *Pool) errClosed() error { return p.opError(net.ErrClosed) }

@@ -4,7 +4,8 @@
 //
 //	registry.MustRegister(prometheus.NewCollector(nil))
 //
-// The metrics have these names. All are counters except rdma_qps, rdma_cqs and rdma_connections_open.
+// The metrics have these names. All are counters except rdma_qps, rdma_cqs, rdma_connections_open,
+// rdma_objects and rdma_object_level.
 //
 //	rdma_send_requests_total, rdma_send_bytes_total        posted, by device and opcode
 //	rdma_receive_requests_total                            posted to QPs, by device
@@ -19,11 +20,14 @@
 //	rdma_dials_total, rdma_accepts_total                   by outcome
 //	rdma_connection_ends_total                             by cause
 //	rdma_connections_broken_total
+//	rdma_objects                                           open, by kind of metrics.Snapshot.Objects
+//	rdma_object_counter_total, rdma_object_level           by kind and name, such as pool and registered
 package prometheus
 
 import (
 	"strconv"
 	"strings"
+	"unicode"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -61,13 +65,16 @@ var (
 	dials        = desc("dials_total", "Attempts to connect.", "outcome")
 	accepts      = desc("accepts_total", "Connect requests.", "outcome")
 	ends         = desc("connection_ends_total", "Ends of established connections.", "cause")
+	objects      = desc("objects", "Listeners, pools, operation queues, streams and message connections that have not been closed.", "kind")
+	objCounter   = desc("object_counter_total", "Sum of a counter of the objects of a kind.", "kind", "counter")
+	objLevel     = desc("object_level", "Sum of a level of the open objects of a kind.", "kind", "level")
 	broken       = desc("connections_broken_total", "Connections whose queue pair failed or of which an operation was cancelled.")
 )
 
 // Describe implements prometheus.Collector.
 func (collector) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{sendRequests, sendBytes, recvRequests, doorbells, completions, messages, messageBytes,
-		emptyPolls, waits, spinHits, wakeups, qps, cqs, portCounter, open, dials, accepts, ends, broken} {
+		emptyPolls, waits, spinHits, wakeups, qps, cqs, portCounter, open, dials, accepts, ends, broken, objects, objCounter, objLevel} {
 		ch <- d
 	}
 }
@@ -83,8 +90,17 @@ func (c collector) Collect(ch chan<- prometheus.Metric) {
 			counter(ch, portCounter, n, p.Device, strconv.Itoa(p.Port), name)
 		}
 	}
+	for kind, o := range s.Objects {
+		gauge(ch, objects, float64(o.Open), kind)
+		for name, n := range o.Counters {
+			counter(ch, objCounter, n, kind, snake(name))
+		}
+		for name, n := range o.Levels {
+			gauge(ch, objLevel, float64(n), kind, snake(name))
+		}
+	}
 	n := &s.Connections
-	ch <- prometheus.MustNewConstMetric(open, prometheus.GaugeValue, float64(n.Open))
+	gauge(ch, open, float64(n.Open))
 	counter(ch, dials, n.Dials.Established, "established")
 	counter(ch, dials, n.Dials.Rejected, "rejected")
 	counter(ch, dials, n.Dials.Unreachable, "unreachable")
@@ -123,12 +139,28 @@ func collectDevice(ch chan<- prometheus.Metric, d *verbs.DeviceStats) {
 	counter(ch, waits, d.CQ.Waits, d.Device)
 	counter(ch, spinHits, d.CQ.SpinHits, d.Device)
 	counter(ch, wakeups, d.CQ.Wakeups, d.Device)
-	ch <- prometheus.MustNewConstMetric(qps, prometheus.GaugeValue, float64(d.QPs), d.Device)
-	ch <- prometheus.MustNewConstMetric(cqs, prometheus.GaugeValue, float64(d.CQs), d.Device)
+	gauge(ch, qps, float64(d.QPs), d.Device)
+	gauge(ch, cqs, float64(d.CQs), d.Device)
 }
 
 func counter(ch chan<- prometheus.Metric, d *prometheus.Desc, n uint64, labels ...string) {
 	ch <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, float64(n), labels...)
+}
+
+func gauge(ch chan<- prometheus.Metric, d *prometheus.Desc, v float64, labels ...string) {
+	ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
+}
+
+// snake returns a name of Go in the form of labels, such as "room_waits".
+func snake(name string) string {
+	var b strings.Builder
+	for i, r := range name {
+		if unicode.IsUpper(r) && i > 0 {
+			b.WriteByte('_')
+		}
+		b.WriteRune(unicode.ToLower(r))
+	}
+	return b.String()
 }
 
 // label returns a name in the form of labels, such as "local_protection_error".

@@ -13,6 +13,7 @@ import (
 
 	"purerdma/cm"
 	"purerdma/cm/cmtest"
+	"purerdma/pool"
 	"purerdma/prometheus"
 	"purerdma/uverbs"
 	"purerdma/uverbs/uverbstest"
@@ -65,6 +66,17 @@ func TestCollector(t *testing.T) {
 		t.Fatalf("QP.PostSend: %v", err)
 	}
 
+	p, err := pool.New(conn.PD(), pool.Config{})
+	if err != nil {
+		t.Fatalf("pool.New: %v", err)
+	}
+	defer p.Close()
+	b, err := p.Get(ctx, 4096)
+	if err != nil {
+		t.Fatalf("Pool.Get: %v", err)
+	}
+	defer b.Free()
+
 	r := client.NewPedanticRegistry()
 	r.MustRegister(prometheus.NewCollector(host))
 	families, err := r.Gather()
@@ -90,6 +102,10 @@ func TestCollector(t *testing.T) {
 		"rdma_dials_total established":           1,
 		"rdma_accepts_total established":         1,
 		"rdma_accepts_total refused":             0,
+		"rdma_objects listener":                  1,
+		"rdma_objects pool":                      1,
+		"rdma_object_counter_total gets pool":    1,
+		"rdma_object_level pool in_use":          4096,
 	} {
 		if n, ok := got[name]; !ok || n != want {
 			t.Errorf("metric %s = %v, %v, want %v, true", name, n, ok, want)

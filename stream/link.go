@@ -140,6 +140,7 @@ func (l *link) start(ctx context.Context, conn *cm.Conn, peer hello, passive boo
 	if err != nil {
 		return err
 	}
+	counting.QP(conn.QP(), "stream", l.count)
 	l.mu.Lock()
 	l.recv.announced = uint32(l.recv.window)
 	l.send.start(l, peer, headers)

@@ -4,6 +4,7 @@ package stream
 
 import (
 	"purerdma/cm"
+	"purerdma/internal/bridge"
 	"purerdma/verbs"
 )
 
@@ -27,11 +28,28 @@ type stats struct {
 	creditStalls, memoryStalls uint64
 }
 
+var counting = bridge.CountingFunctions.(*bridge.Counting[*verbs.Host, *verbs.QP, *verbs.PD])
+
+func (l *link) counts() stats {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.stats
+}
+
+// count adds the counts of the connection to the sums of the Host.
+func (l *link) count(c *bridge.Counts) {
+	s := l.counts()
+	c.Count("FramesSent", s.sent.Operations)
+	c.Count("BytesSent", s.sent.Bytes)
+	c.Count("FramesReceived", s.received.Operations)
+	c.Count("BytesReceived", s.received.Bytes)
+	c.Count("CreditStalls", s.creditStalls)
+	c.Count("MemoryStalls", s.memoryStalls)
+}
+
 // Stats returns the counts of the connection.
 func (c *Conn) Stats() Stats {
-	c.l.mu.Lock()
-	s := c.l.stats
-	c.l.mu.Unlock()
+	s := c.l.counts()
 	return Stats{
 		Sent:         s.sent,
 		Received:     s.received,

@@ -29,6 +29,14 @@ func init() {
 		Alloc:   (*PD).alloc,
 		OpError: func(p *PD, op string, err error) error { return p.dev.opError(op, err) },
 	}
+	bridge.CountingFunctions = &bridge.Counting[*Host, *QP, *PD]{
+		Host: (*Host).countObject,
+		QP:   (*QP).countOf,
+		PD: func(p *PD, kind string, read func(*bridge.Counts)) (done func()) {
+			return p.dev.host.countObject(kind, read)
+		},
+		Sums: (*Host).objectCounts,
+	}
 	bridge.VendorFunctions = &bridge.Vendor[*Device, *PD, *CQ, *SRQ, CQConfig]{
 		CreateCQ: (*Device).createVendorCQ,
 		Hold:     holdParents,

@@ -49,6 +49,8 @@ type Host struct {
 	cmOnce  sync.Once
 	cmState any // of bridge.Verbs.HostValue. Set by cmOnce
 
+	counted countedObjects
+
 	mu          sync.Mutex
 	contexts    []*deviceContext        // with references
 	closedStats map[string]*DeviceStats // counts of contexts without references, by device

@@ -52,10 +52,10 @@ var rules = map[string]rule{
 
 	"inflight": {ours: []string{"internal/bridge", "internal/cdev", "internal/clock", "internal/mem", "pool", "verbs"}},
 	"oob":      {ours: []string{"verbs"}},
-	"metrics":  {ours: []string{"cm", "verbs"}},
+	"metrics":  {ours: []string{"cm", "internal/bridge", "verbs"}},
 	"rsocket":  {ours: []string{"cm", "inflight", "internal/streamconn", "verbs"}},
-	"msg":      {ours: []string{"abi", "cm", "inflight", "internal/acceptor", "internal/cdev", "internal/fifo", "internal/mem", "pool", "verbs"}},
-	"stream":   {ours: []string{"cm", "inflight", "internal/fifo", "internal/streamconn", "pool", "verbs"}},
+	"msg":      {ours: []string{"abi", "cm", "inflight", "internal/acceptor", "internal/bridge", "internal/cdev", "internal/fifo", "internal/mem", "pool", "verbs"}},
+	"stream":   {ours: []string{"cm", "inflight", "internal/bridge", "internal/fifo", "internal/streamconn", "pool", "verbs"}},
 	"pool":     {ours: []string{"internal/bridge", "internal/cdev", "internal/mem", "verbs"}},
 
 	"internal/acceptor":   {ours: []string{"cm", "internal/cdev", "internal/lograte"}},
