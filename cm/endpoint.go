@@ -42,6 +42,7 @@ type endpoint struct {
 
 	receiving receiving
 	ops       atomic.Pointer[inflight.Queue] // nil before the first operation
+	log       atomic.Pointer[inflight.Log]   // of Conn.SetLog
 
 	slot    *slot                      // slot in the counts of the listener.
 	idle    atomic.Pointer[time.Timer] // timer of the keepalive, nil if there is none

@@ -135,10 +135,14 @@ func (id *ID) History() inflight.History {
 }
 
 // History returns the last events of the connection in the order of their times. It has the history of
-// the ID, of the queue that Operations returns, and of the receiver of the options Receive and Shared. It
-// has no requests and receives that the program posts to the QP itself. BrokenError.History is the History
+// the ID, of the queue that Operations returns, and of the receiver of the options Receive and Shared. Requests
+// and receives that the program posts to the QP itself are only in it after SetLog. BrokenError.History is the History
 // at the time of a failure. History remains available after Close.
 func (c *Conn) History() inflight.History { return c.ep.history() }
+
+// SetLog makes the History of the connection include the records of a Log, which the program fills. It replaces the Log of an
+// earlier call. It may be called concurrently with other methods.
+func (c *Conn) SetLog(log *inflight.Log) { c.ep.log.Store(log) }
 
 func (ep *endpoint) history() inflight.History {
 	h := ep.id.History()
@@ -147,6 +151,9 @@ func (ep *endpoint) history() inflight.History {
 	}
 	if r := ep.receiving.receiver; r != nil {
 		h.Entries = append(h.Entries, r.History().Entries...)
+	}
+	if log := ep.log.Load(); log != nil {
+		h.Entries = append(h.Entries, log.History().Entries...)
 	}
 	slices.SortStableFunc(h.Entries, func(a, b inflight.HistoryEntry) int { return a.Time.Compare(b.Time) })
 	h.Time = time.Now()

@@ -242,17 +242,26 @@ func (r *Receiver) History() History {
 
 // record records a message. The caller holds the lock.
 func (r *Receiver) record(m *Message) {
-	e := record{kind: recMessage, number: uint16(r.recorder.next), value: m.wc.ByteLen}
-	if m.wc.Flags&verbs.WCWithImm != 0 {
+	r.recorder.addMessage(&m.wc, r.hub.currentPause())
+}
+
+// addMessage adds a message.
+func (r *recorder) addMessage(wc *verbs.WC, pause uint32) {
+	e := record{kind: recMessage, number: uint16(r.next), value: wc.ByteLen}
+	if wc.Flags&verbs.WCWithImm != 0 {
 		e.kind = recImmediate
 	}
-	r.recorder.add(e, messageRecords, r.hub.currentPause(), false)
+	r.add(e, messageRecords, pause, false)
+}
+
+// addReceiveFailure adds the failure of a receive.
+func (r *recorder) addReceiveFailure(wc *verbs.WC, pause uint32) {
+	r.add(record{kind: recReceiveFailed, code: uint8(wc.Status), value: wc.VendorErr}, messageRecords, pause, true)
 }
 
 // recordFailure records the first failure of a receive. The caller holds the lock.
 func (r *Receiver) recordFailure(wc *verbs.WC) {
 	if r.err == nil {
-		e := record{kind: recReceiveFailed, code: uint8(wc.Status), value: wc.VendorErr}
-		r.recorder.add(e, messageRecords, r.hub.currentPause(), true)
+		r.recorder.addReceiveFailure(wc, r.hub.currentPause())
 	}
 }

@@ -23,6 +23,11 @@ func (l *link) handle(wcs []verbs.WC, err error) {
 	recvs := 0
 	for i := range wcs {
 		wc := &wcs[i]
+		if wc.ID&kindMask == kindRecv {
+			l.log.Received(wc)
+		} else {
+			l.log.Completed(wc)
+		}
 		switch {
 		case wc.Status != verbs.WCSuccess:
 			if !l.flushed {

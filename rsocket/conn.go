@@ -46,8 +46,8 @@ type Conn struct {
 
 var _ net.Conn = (*Conn)(nil)
 
-// History returns the last calls and events of the connection manager. See cm.Conn.History. It has no requests and
-// messages of the rsocket protocol. The errors of a broken connection wrap a *cm.BrokenError, which has the
+// History returns the last events of the connection, with the requests and messages of the rsocket protocol. See
+// cm.Conn.History. The errors of a broken connection wrap a *cm.BrokenError, which has the
 // History at the time of the failure. History remains available after Close.
 func (c *Conn) History() inflight.History { return c.l.conn.History() }
 

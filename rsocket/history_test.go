@@ -11,6 +11,7 @@ import (
 
 func TestHistory(t *testing.T) {
 	onPairs(t, rsocket.Options{}, func(t *testing.T, c, s streamconntest.Conn) {
-		streamconntest.History(t, c.(*rsocket.Conn), s.(*rsocket.Conn))
+		streamconntest.History(t, c.(*rsocket.Conn), s.(*rsocket.Conn),
+			`post request \d+ WRITE(_WITH_IMM)?, 100 bytes`, `complete requests? \d+( to \d+)? success`, `receive message \d+ \d+ bytes`)
 	})
 }

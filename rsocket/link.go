@@ -46,6 +46,7 @@ type link struct {
 	messages []byte           // on iWARP, a message for each receive.
 	nextRecv int              // index of the next receive in messages.
 	reads    *inflight.Signal // of the waiting reader.
+	log      *inflight.Log    // for History
 
 	settled chan struct{} // has a token when Close should check again whether all bytes were sent.
 
@@ -96,6 +97,7 @@ func newLink(p cm.PendingConn, opts Options) (*link, error) {
 	if err := l.makeQP(p); err != nil {
 		return l, err
 	}
+	l.log = inflight.NewLog(l.cq)
 	return l, l.makeBuffers()
 }
 
@@ -171,6 +173,7 @@ func (l *link) setPeer(peer connData) error {
 // start starts the protocol on an established connection. passive is set on the accepting side.
 func (l *link) start(conn *cm.Conn, passive bool) *Conn {
 	l.conn = conn
+	conn.SetLog(l.log)
 	l.mute = l.iwarp && passive
 	c := &Conn{stream: l.stream, l: l}
 	l.reads = inflight.NewSignal(l.cq)

@@ -275,7 +275,10 @@ func (l *link) prepareSend(i int, m message, kind uint64) {
 // postPrepared posts the first n prepared requests. The queue has room for them, so an error ends
 // the connection.
 func (l *link) postPrepared(n int) {
-	if _, err := l.qp.PostSend(l.sendWR[:n]); err != nil {
+	wrs := l.sendWR[:n]
+	posted, err := l.qp.PostSend(wrs)
+	l.log.Posted(wrs, posted, err)
+	if err != nil {
 		l.fail(streamconn.Cause(err))
 	}
 }
