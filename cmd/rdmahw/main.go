@@ -41,7 +41,8 @@
 // completion are in the log of the check, at most once a second. The server prints the completions of a far end on another host.
 //
 // The check "kernel-answers" also runs on devices that the library does not support. It tries to create objects without the driver's own
-// parameters, and the driver may refuse that.
+// parameters, and the driver may refuse that. The check "program-commands" also runs there. It has rdma-core's programs use the device, and
+// keeps their commands with the driver's own parameters.
 //
 // The report is an archive:
 //
@@ -50,6 +51,7 @@
 //	log/ID.txt               the output of a check, and log/ID-again.txt of its second run
 //	ID/recording.jsonl       a recording of the near end, and ID/far.jsonl of a far end on another host
 //	kernel-answers/answers.json  responses of the kernel and its driver, in bytes
+//	program-commands/commands.json  commands of rdma-core's programs to the kernel, in bytes
 //	kernel.txt               lines about RDMA and errors in the kernel's log since the start, if the user may read it
 //
 // Addresses are removed from the logs and the results. With -names they stay, the logs also have all commands to the kernel
@@ -94,6 +96,7 @@ import (
 	"purerdma/cmd/internal/hwcheck"
 	"purerdma/cmd/internal/tool"
 	"purerdma/cmd/internal/version"
+	"purerdma/internal/cmdtrace"
 	"purerdma/verbs"
 )
 
@@ -107,7 +110,10 @@ const (
 // defaultPort is the TCP port of the server.
 const defaultPort = "7472"
 
-func main() { tool.Main(newProgram().run) }
+func main() {
+	cmdtrace.Main()
+	tool.Main(newProgram().run)
+}
 
 // program is the program with its parts that tests replace.
 type program struct {

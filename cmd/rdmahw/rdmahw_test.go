@@ -23,6 +23,7 @@ import (
 
 	"purerdma/cmd/internal/hwcheck"
 	"purerdma/cmd/internal/tool"
+	"purerdma/internal/cmdtrace"
 	"purerdma/internal/hwreport"
 	"purerdma/internal/longtest"
 	"purerdma/internal/vmtest"
@@ -38,6 +39,7 @@ import (
 const child = "RDMAHW_TEST_CHILD"
 
 func TestMain(m *testing.M) {
+	cmdtrace.Main()
 	switch kind := os.Getenv(child); kind {
 	case "":
 		vmtest.Main(m)

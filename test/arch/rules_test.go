@@ -72,6 +72,7 @@ var rules = map[string]rule{
 	"internal/apptest":                     {ours: []string{"cm", "cm/cmtest", "internal/streamconn/streamconntest", "internal/vmtest", "stream"}},
 	"cmd/internal/streamtest/transfertest": {ours: []string{"cm", "cm/cmtest", "cmd/internal/streamtest", "internal/streamconn/streamconntest", "rsocket"}},
 	// A kernel in memory, for the project's tests and for users' tests.
+	"internal/cmdtrace":      {ours: []string{"abi", "uverbs"}, xsys: true, unsafe: []string{"trace_linux.go"}},
 	"internal/fakeuverbs":    {ours: []string{"abi", "internal/mem", "uverbs"}},
 	"provider/mlx5/mlx5test": {ours: []string{"abi", "internal/fakeuverbs", "internal/mem", "test/connectx/prm", "uverbs"}},
 	"cm/cmtest":              {ours: []string{"abi", "internal/cdev", "ucma", "uverbs", "verbs"}},
@@ -79,8 +80,8 @@ var rules = map[string]rule{
 
 	// The micro-VM is a separate program. It shares nothing with the library.
 	"cmd/rdmadoctor":             {ours: []string{"cmd/internal/tool", "cmd/internal/version", "rdmanl", "ucma", "uverbs", "verbs"}, xsys: true},
-	"cmd/rdmahw":                 {ours: []string{"cmd/internal/hwcheck", "cmd/internal/hwjudge", "cmd/internal/tool", "cmd/internal/version", "internal/hwreport", "verbs"}},
-	"cmd/internal/hwcheck":       {ours: []string{"abi", "cm", "cmd/internal/tool", "internal/hwreport", "internal/udmabuf", "msg", "oob", "stream", "ucma", "uverbs", "verbs", "verbs/mlx5dv"}, xsys: true},
+	"cmd/rdmahw":                 {ours: []string{"cmd/internal/hwcheck", "cmd/internal/hwjudge", "cmd/internal/tool", "cmd/internal/version", "internal/cmdtrace", "internal/hwreport", "verbs"}},
+	"cmd/internal/hwcheck":       {ours: []string{"abi", "cm", "cmd/internal/tool", "internal/cmdtrace", "internal/hwreport", "internal/udmabuf", "msg", "oob", "stream", "ucma", "uverbs", "verbs", "verbs/mlx5dv"}, xsys: true},
 	"cmd/internal/hwjudge":       {ours: []string{"abi", "internal/hwreport"}},
 	"internal/hwreport":          {},
 	"cmd/internal/tool/tooltest": {},

@@ -10,12 +10,18 @@ import (
 	"slices"
 	"sort"
 	"strings"
+
+	"purerdma/internal/cmdtrace"
 )
 
 // group collects the distinct forms of each command of a program.
-func group(all []*recorded) map[string][]form {
+func group(all []*cmdtrace.Command) map[string][]form {
 	m := make(map[string][]form)
-	for _, c := range all {
+	for _, command := range all {
+		c := recorded{command}
+		if c.Device == "mmap" {
+			continue // sizes of queues, which are part of other commands
+		}
 		if c.Errno != 0 && c.Device != "rdma_cm" {
 			continue // a probe for a command of the kernel
 		}

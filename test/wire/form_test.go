@@ -11,15 +11,19 @@ import (
 	"strconv"
 
 	"purerdma/abi"
+	"purerdma/internal/cmdtrace"
 	"purerdma/internal/trace"
 	"purerdma/uverbs"
 )
+
+// recorded is a command of a program to the kernel.
+type recorded struct{ *cmdtrace.Command }
 
 // form is a command as a map from the name of a field to its value.
 type form map[string]string
 
 // key identifies a command, so that two programs' commands can be compared.
-func (c *recorded) key() string {
+func (c recorded) key() string {
 	switch c.Device {
 	case "ioctl":
 		req := uverbs.Request{Object: c.Object, Method: c.Method}
@@ -37,7 +41,7 @@ func (c *recorded) key() string {
 	return fmt.Sprintf("write %#x", hdr.Command)
 }
 
-func (c *recorded) header() abi.UcmCmdHdr {
+func (c recorded) header() abi.UcmCmdHdr {
 	return trace.Decode(reflect.TypeFor[abi.UcmCmdHdr](), c.Bytes).(abi.UcmCmdHdr)
 }
 
@@ -64,7 +68,7 @@ var cmTypes = map[uint32]reflect.Type{
 	abi.RDMA_USER_CM_CMD_RESOLVE_ADDR:  reflect.TypeFor[abi.UcmResolveAddr](),
 }
 
-func (c *recorded) cmType() reflect.Type {
+func (c recorded) cmType() reflect.Type {
 	if t := cmTypes[c.header().Cmd]; t != nil {
 		return t
 	}
@@ -80,7 +84,7 @@ var varying = map[string]bool{
 }
 
 // form decodes a command.
-func (c *recorded) form() form {
+func (c recorded) form() form {
 	f := form{}
 	switch c.Device {
 	case "ioctl":
@@ -109,7 +113,7 @@ func (c *recorded) form() form {
 	return f
 }
 
-func (c *recorded) attr(f form, m *uverbs.Method, a *attr, code uint32) {
+func (c recorded) attr(f form, m *uverbs.Method, a *cmdtrace.Attr, code uint32) {
 	name := "attr " + strconv.Itoa(int(a.ID))
 	var s *uverbs.AttrSpec
 	if m != nil {

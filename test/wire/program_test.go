@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
-	"os"
 	"slices"
 	"syscall"
 	"time"
@@ -246,27 +245,5 @@ func transitions(f *uverbs.File, qp uverbs.QP, typ uint8, gid abi.UverbsGIDEntry
 			state|provider.QPAttrTimeout|provider.QPAttrRetryCount|provider.QPAttrRNRRetryCount|provider.QPAttrSQPSN|provider.QPAttrMaxRdAtomic))
 }
 
-// Environment variables that turn the test program into a recorder or into program.
-const (
-	recordVar  = "WIRE_RECORD"  // the file
-	programVar = "WIRE_PROGRAM" // its name
-)
-
-// special runs the program selected by the environment instead of the tests.
-func special() {
-	var err error
-	switch file, name := os.Getenv(recordVar), os.Getenv(programVar); {
-	case file != "":
-		os.Unsetenv(recordVar)
-		err = record(file, os.Args[1:])
-	case name != "":
-		err = program(name)
-	default:
-		return
-	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
-	os.Exit(0)
-}
+// programVar has the name of a program in the environment, which the test program then runs instead of the tests.
+const programVar = "WIRE_PROGRAM"

@@ -6,7 +6,6 @@ package wire
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"net/netip"
@@ -18,13 +17,21 @@ import (
 	"time"
 
 	"purerdma/abi"
+	"purerdma/internal/cmdtrace"
 	"purerdma/internal/vmtest"
 	"purerdma/test/pairing"
 	"purerdma/uverbs"
 )
 
 func TestMain(m *testing.M) {
-	special()
+	cmdtrace.Main()
+	if name := os.Getenv(programVar); name != "" {
+		if err := program(name); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
 	vmtest.Main(m)
 }
 
@@ -41,8 +48,8 @@ type recording struct {
 func start(t *testing.T, ctx context.Context, name string, argv ...string) *recording {
 	t.Helper()
 	r := &recording{file: filepath.Join(t.TempDir(), "commands"), out: new(strings.Builder)}
-	r.cmd = exec.CommandContext(ctx, "/proc/self/exe", argv...)
-	r.cmd.Env = append(os.Environ(), recordVar+"="+r.file, programVar+"="+name)
+	r.cmd = cmdtrace.Program(ctx, r.file, argv...)
+	r.cmd.Env = append(r.cmd.Env, programVar+"="+name)
 	r.cmd.Stdout, r.cmd.Stderr = r.out, r.out
 	if err := r.cmd.Start(); err != nil {
 		t.Fatalf("r.cmd.Start: %v", err)
@@ -56,13 +63,9 @@ func (r *recording) wait(t *testing.T) map[string][]form {
 	if err := r.cmd.Wait(); err != nil && !r.fails && !pairing.ClosedChannel(r.out.String()) {
 		t.Errorf("%v: %v\n%s", r.cmd.Args, err, r.out)
 	}
-	var all []*recorded
-	b, err := os.ReadFile(r.file)
-	if err == nil {
-		err = json.Unmarshal(b, &all)
-	}
+	all, err := cmdtrace.Read(r.file)
 	if err != nil {
-		t.Fatalf("read %s: %v", r.file, err)
+		t.Fatalf("cmdtrace.Read: %v", err)
 	}
 	return group(all)
 }

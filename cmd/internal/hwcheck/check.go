@@ -60,7 +60,7 @@ const defaultLimit = 2 * time.Minute
 func All() []Check {
 	var all []Check
 	for _, group := range [][]Check{
-		answerChecks, recordChecks, dataChecks, listChecks, orderChecks, queueChecks, doorbellChecks, completionChecks, errorChecks, stateChecks, memoryChecks, eventChecks, lifeChecks,
+		answerChecks, commandChecks, recordChecks, dataChecks, listChecks, orderChecks, queueChecks, doorbellChecks, completionChecks, errorChecks, stateChecks, memoryChecks, eventChecks, lifeChecks,
 		datagramChecks, gidChecks, infiniBandChecks, transportChecks, portChecks, nodeChecks, hostChecks, connectionChecks, interopChecks, perfChecks, healthChecks, soakChecks(), groupChecks, silenceChecks, faultChecks,
 	} {
 		all = append(all, group...)

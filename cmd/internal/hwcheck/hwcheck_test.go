@@ -12,6 +12,7 @@ import (
 
 	"purerdma/abi"
 	"purerdma/cm/cmtest"
+	"purerdma/internal/cmdtrace"
 	"purerdma/internal/hwreport"
 	"purerdma/internal/vmtest"
 	"purerdma/provider"
@@ -22,7 +23,10 @@ import (
 	"purerdma/verbs"
 )
 
-func TestMain(m *testing.M) { vmtest.Main(m) }
+func TestMain(m *testing.M) {
+	cmdtrace.Main()
+	vmtest.Main(m)
+}
 
 // model returns a kernel with one software ConnectX, and the target.
 func model(t testing.TB) (*inprocess.Kernel, *Target) {
@@ -62,7 +66,7 @@ func newKernel(cfg inprocess.Config) *inprocess.Kernel {
 // unsupported lists the checks whose preconditions the model does not meet.
 var unsupported = map[string]bool{
 	"on-demand": true, "connections": true, "streams": true, "calls": true, "perftest": true, "interop": true, "vlan": true,
-	"raw-packets": true, "raw-offloads": true, "raw-receive": true, "dma-buf": true, "memlock": true, "network-namespace": true, "no-sysfs": true, "health": true, "drain": true, "soak": true, "numa": true, "other-port": true, "address-resolution": true, "infiniband": true,
+	"raw-packets": true, "raw-offloads": true, "raw-receive": true, "dma-buf": true, "memlock": true, "network-namespace": true, "no-sysfs": true, "health": true, "drain": true, "soak": true, "numa": true, "other-port": true, "address-resolution": true, "infiniband": true, "program-commands": true,
 }
 
 // TestModel runs each check on the software ConnectX. It must pass each that it can run.

@@ -29,6 +29,8 @@ type kernelCall struct {
 	// Offset and Length are of a mapping.
 	Offset int64 `json:"mmap,omitempty"`
 	Length int   `json:"len,omitempty"`
+	// Written is the command of a write(2), whose bytes are in In and Out under 0.
+	Written uint32 `json:"write,omitempty"`
 }
 
 // creates reports whether the command queries or creates something, so that its response is of interest.
@@ -102,9 +104,9 @@ func (t *recordingTransport) Ioctl(req *uverbs.Request) error {
 		id := strconv.Itoa(int(a.ID))
 		switch a.Kind {
 		case uverbs.AttrOut:
-			c.Out[id] = hex.EncodeToString(bytes.TrimRight(t.k.redacted(req, a.Buf), "\x00"))
+			c.Out[id] = hex.EncodeToString(bytes.TrimRight(t.k.redacted(req.Object, req.Method, a.Buf), "\x00"))
 		case uverbs.AttrIn:
-			c.In[id] = hex.EncodeToString(t.k.redacted(req, a.Buf))
+			c.In[id] = hex.EncodeToString(t.k.redacted(req.Object, req.Method, a.Buf))
 		}
 	}
 	t.k.add(c)
@@ -119,10 +121,10 @@ func (t *recordingTransport) Mmap(offset int64, length int) ([]byte, error) {
 	return b, err
 }
 
-// redacted returns a copy of an attribute without addresses of the host.
-func (k *recordingKernel) redacted(req *uverbs.Request, b []byte) []byte {
+// redacted returns a copy of an attribute of a method without addresses of the host.
+func (k *recordingKernel) redacted(object, method uint16, b []byte) []byte {
 	b = bytes.Clone(b)
-	if req.Object == abi.UVERBS_OBJECT_DEVICE && req.Method == abi.UVERBS_METHOD_QUERY_PORT && len(b) == abi.Size[abi.UverbsQueryPortRespEx]() {
+	if object == abi.UVERBS_OBJECT_DEVICE && method == abi.UVERBS_METHOD_QUERY_PORT && len(b) == abi.Size[abi.UverbsQueryPortRespEx]() {
 		var port abi.UverbsQueryPortRespEx
 		copy(abi.Bytes(&port), b)
 		port.LegacyResp.LID, port.LegacyResp.SMLID = 0, 0

@@ -45,6 +45,11 @@ func sameFile(a, b string) bool {
 // runPair runs a server, and after a pause a client until it succeeds or ctx ends, because servers do not show when they are ready.
 // It returns the output of the client.
 func runPair(ctx context.Context, pause time.Duration, server, client []string) ([]byte, error) {
+	return runPairOf(ctx, pause, server, func() *exec.Cmd { return exec.CommandContext(ctx, client[0], client[1:]...) })
+}
+
+// runPairOf is runPair with a function that makes the process of each attempt of the client.
+func runPairOf(ctx context.Context, pause time.Duration, server []string, client func() *exec.Cmd) ([]byte, error) {
 	serving := exec.CommandContext(ctx, server[0], server[1:]...)
 	var said bytes.Buffer
 	serving.Stdout, serving.Stderr = &said, &said
@@ -67,13 +72,13 @@ func runPair(ctx context.Context, pause time.Duration, server, client []string) 
 		case <-gone:
 			return nil, fmt.Errorf("the server %s has ended: %s", filepath.Base(server[0]), last(said.Bytes()))
 		}
-		out, err := exec.CommandContext(ctx, client[0], client[1:]...).CombinedOutput()
+		out, err := client().CombinedOutput()
 		if err == nil {
 			return out, nil
 		}
 		if ctx.Err() != nil {
 			end()
-			return nil, fmt.Errorf("%s: %w: %s; server: %s", filepath.Base(client[0]), err, last(out), last(said.Bytes()))
+			return nil, fmt.Errorf("%s: %w: %s; server: %s", filepath.Base(server[0]), err, last(out), last(said.Bytes()))
 		}
 	}
 }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//go:build linux
-
-package wire
+package cmdtrace
 
 import (
+	"bytes"
+	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -21,74 +21,49 @@ import (
 	"purerdma/uverbs"
 )
 
-// recorded is one command of a program to the kernel.
-type recorded struct {
-	Device string // "ioctl", "uverbs" or "rdma_cm"
-	Object uint16 // object of an ioctl
-	Method uint16
-	Driver uint32
-	Attrs  []attr
-	Bytes  []byte // bytes of a write
-	Errno  int64  // result from the kernel
-}
-
-// attr is one attribute of an ioctl. In is the contents of an input.
-type attr struct {
-	ID, Len, Flags uint16
-	Elem           uint8
-	In             []byte
-}
-
 // recorder traces a program with all its threads.
 type recorder struct {
 	threads map[int]*thread
-	all     []*recorded
+	all     []*Command
 }
 
 // thread is a thread of the program. pending is its current command in the kernel.
 type thread struct {
-	pending *recorded
+	pending *Command
 }
 
-// record runs a program and writes its commands to a file. It runs in a separate process,
-// because a tracer waits for all its children.
-func record(file string, argv []string) error {
+// record runs a program, writes its commands to a file, and returns its status.
+func record(file string, argv []string) (int, error) {
 	runtime.LockOSThread()
 	cmd := exec.Command(argv[0], argv[1:]...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
 	cmd.SysProcAttr = &syscall.SysProcAttr{Ptrace: true, Pdeathsig: syscall.SIGKILL}
 	if err := cmd.Start(); err != nil {
-		return err
+		return 0, err
 	}
 	pid := cmd.Process.Pid
 	var ws unix.WaitStatus
 	if _, err := unix.Wait4(pid, &ws, 0, nil); err != nil {
-		return err
+		return 0, err
 	}
 	const exitKill = 1 << 20 // PTRACE_O_EXITKILL
 	options := unix.PTRACE_O_TRACESYSGOOD | unix.PTRACE_O_TRACECLONE | unix.PTRACE_O_TRACEFORK | unix.PTRACE_O_TRACEVFORK | exitKill
 	if err := unix.PtraceSetOptions(pid, options); err != nil {
-		return err
+		return 0, err
 	}
 	r := &recorder{threads: map[int]*thread{pid: {}}}
 	if err := unix.PtraceSyscall(pid, 0); err != nil {
-		return err
+		return 0, err
 	}
 	status, err := r.run(pid)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	b, err := json.Marshal(r.all)
 	if err != nil {
-		return err
+		return 0, err
 	}
-	if err := os.WriteFile(file, b, 0o666); err != nil {
-		return err
-	}
-	if status != 0 {
-		os.Exit(status)
-	}
-	return nil
+	return status, os.WriteFile(file, b, 0o666)
 }
 
 // run follows the threads until the program ends, and returns its status.
@@ -165,6 +140,8 @@ func (r *recorder) syscall(tid int) {
 		if th.pending != nil {
 			if res := int64(info.Nr); res < 0 && res > -4096 {
 				th.pending.Errno = -res
+			} else {
+				th.pending.readOutputs(tid)
 			}
 			r.all = append(r.all, th.pending)
 			th.pending = nil
@@ -175,6 +152,8 @@ func (r *recorder) syscall(tid int) {
 			th.pending = readIoctl(tid, info.Args[2])
 		case info.Nr == unix.SYS_WRITE:
 			th.pending = readWrite(tid, info.Args)
+		case info.Nr == unix.SYS_MMAP && strings.HasPrefix(fileOf(tid, info.Args[4]), devices):
+			th.pending = &Command{Device: "mmap", Offset: int64(info.Args[5]), Length: info.Args[1]}
 		}
 	}
 }
@@ -191,22 +170,34 @@ func memory(tid int, addr uint64, n int) []byte {
 	return b
 }
 
-func readIoctl(tid int, addr uint64) *recorded {
+// kindUnknown is the kind of an attribute that the core of the kernel does not declare.
+const kindUnknown = uverbs.AttrKind(255)
+
+func readIoctl(tid int, addr uint64) *Command {
 	size := abi.Size[abi.UverbsIoctlHdr]()
 	hdr := *abi.View[abi.UverbsIoctlHdr](memory(tid, addr, size))
-	c := &recorded{Device: "ioctl", Object: hdr.ObjectID, Method: hdr.MethodID, Driver: hdr.DriverID}
+	c := &Command{Device: "ioctl", Object: hdr.ObjectID, Method: hdr.MethodID, Driver: hdr.DriverID}
 	m := uverbs.MethodOf(hdr.ObjectID, hdr.MethodID)
 	n := abi.Size[abi.UverbsAttr]()
 	for i := range int(hdr.NumAttrs) {
 		w := *abi.View[abi.UverbsAttr](memory(tid, addr+uint64(size+i*n), n))
-		a := attr{ID: w.AttrID, Len: w.Len, Flags: w.Flags, Elem: w.ElemID}
+		a := Attr{ID: w.AttrID, Len: w.Len, Flags: w.Flags, Elem: w.ElemID}
+		kind := kindUnknown
 		if m != nil {
-			if s := m.Attr(w.AttrID); s != nil && s.Kind == uverbs.AttrIn {
-				if w.Len <= 8 {
-					a.In = append(a.In, abi.Bytes(&w.Data)[:w.Len]...)
-				} else {
-					a.In = memory(tid, w.Data, int(w.Len))
-				}
+			if s := m.Attr(w.AttrID); s != nil {
+				kind = s.Kind
+			}
+		}
+		switch {
+		case kind == uverbs.AttrOut:
+			a.addr = w.Data
+		case kind != uverbs.AttrIn && kind != kindUnknown:
+		case w.Len <= 8:
+			a.In = append(a.In, abi.Bytes(&w.Data)[:w.Len]...)
+		default:
+			a.In = memory(tid, w.Data, int(w.Len))
+			if kind == kindUnknown {
+				a.addr = w.Data
 			}
 		}
 		c.Attrs = append(c.Attrs, a)
@@ -214,12 +205,44 @@ func readIoctl(tid int, addr uint64) *recorded {
 	return c
 }
 
-func readWrite(tid int, args [6]uint64) *recorded {
-	link, err := os.Readlink(fmt.Sprintf("/proc/%d/fd/%d", tid, args[0]))
-	if err != nil || !strings.HasPrefix(link, "/dev/infiniband/") || args[2] > 1<<16 {
+// readOutputs reads the outputs of a command that has succeeded.
+func (c *Command) readOutputs(tid int) {
+	for i := range c.Attrs {
+		a := &c.Attrs[i]
+		if a.addr == 0 {
+			continue
+		}
+		if out := memory(tid, a.addr, int(a.Len)); a.In == nil || !bytes.Equal(out, a.In) {
+			a.Out = out
+		}
+	}
+	hdr := abi.Size[abi.UverbsCmdHdr]()
+	if c.Device != "uverbs" || len(c.Bytes) < hdr+8 {
+		return
+	}
+	if h := abi.View[abi.UverbsCmdHdr](c.Bytes); h.OutWords > 0 {
+		c.Result = memory(tid, binary.NativeEndian.Uint64(c.Bytes[hdr:]), 4*int(h.OutWords))
+	}
+}
+
+// devices is the directory of the devices.
+const devices = "/dev/infiniband/"
+
+// fileOf returns the name of the file that a thread has open, or "".
+func fileOf(tid int, fd uint64) string {
+	name, err := os.Readlink(fmt.Sprintf("/proc/%d/fd/%d", tid, int32(fd)))
+	if err != nil {
+		return ""
+	}
+	return name
+}
+
+func readWrite(tid int, args [6]uint64) *Command {
+	link := fileOf(tid, args[0])
+	if !strings.HasPrefix(link, devices) || args[2] > 1<<16 {
 		return nil
 	}
-	c := &recorded{Device: "uverbs"}
+	c := &Command{Device: "uverbs"}
 	if strings.HasSuffix(link, "rdma_cm") {
 		c.Device = "rdma_cm"
 	}
