@@ -9,6 +9,7 @@ import (
 
 	"purerdma/cm"
 	"purerdma/verbs"
+	"purerdma/verbs/mlx5dv"
 )
 
 // A work request's ID holds the number of its QP and the count of requests posted to that QP. A
@@ -95,7 +96,7 @@ func newEnd(p plan, dev *verbs.Device, pd *verbs.PD, client bool) (*end, error) 
 		return nil, err
 	}
 	entries := p.QPs * (e.sends() + e.receives())
-	if e.cq, err = dev.CreateCQ(verbs.CQConfig{Entries: entries, NoEvents: !p.Events}); err != nil {
+	if e.cq, err = p.createCQ(dev, verbs.CQConfig{Entries: entries, NoEvents: !p.Events}); err != nil {
 		e.mr.Close()
 		return nil, err
 	}
@@ -104,6 +105,22 @@ func newEnd(p plan, dev *verbs.Device, pd *verbs.PD, client bool) (*end, error) 
 	}
 	e.wcs = make([]verbs.WC, 64)
 	return e, nil
+}
+
+// createCQ creates a CQ. Completions of a given size need a ConnectX.
+func (p *plan) createCQ(dev *verbs.Device, cfg verbs.CQConfig) (*verbs.CQ, error) {
+	if p.CQESize == 0 {
+		return dev.CreateCQ(cfg)
+	}
+	d, err := mlx5dv.From(dev)
+	if err != nil {
+		return nil, err
+	}
+	cq, err := d.CreateCQ(cfg, &mlx5dv.CQOptions{EntrySize: p.CQESize})
+	if err != nil {
+		return nil, err
+	}
+	return cq.CQ, nil
 }
 
 // sends returns the size of a send queue. The sink of a stream sends only credit.

@@ -64,6 +64,7 @@ type plan struct {
 	RdAtomic   int  `json:"rd_atomic"` // -o; 0: default
 	Timeout    int  `json:"timeout"`   // -u
 	Strict     bool `json:"disable_pcie_relaxed"`
+	CQESize    int  `json:"cqe_size"` // --cqe-size, bytes; 0: default
 }
 
 // parse parses the command line. It prints usage to w.
@@ -105,6 +106,7 @@ func parse(args []string, w io.Writer) (*options, error) {
 	f.IntVar(&o.RdAtomic, "o", 0, "reads and atomics in `flight` on a QP (16), without -R")
 	f.IntVar(&o.Timeout, "u", 14, "`n`: a request is repeated after 4 microseconds * 2^n, without -R")
 	f.BoolVar(&o.Strict, "disable_pcie_relaxed", false, "register memory without PCIe relaxed ordering (always for write_lat, as in perftest)")
+	f.IntVar(&o.CQESize, "cqe-size", 0, "`bytes` of a completion of a ConnectX, 64 or 128 (MLX5_CQE_SIZE of libmlx5)")
 	f.Bool("F", false, "accepted for compatibility with perftest: the processor frequency does not matter")
 	version.Flag(f)
 	if err := f.Parse(args); err != nil {
@@ -256,6 +258,8 @@ func (p *plan) check() error {
 		return errAtomicSize
 	case p.kind.Latency && p.QPs != 1:
 		return errors.New("latency is measured on one QP")
+	case p.CQESize != 0 && p.CQESize != 64 && p.CQESize != 128:
+		return fmt.Errorf("completions of %d bytes: want 64 or 128", p.CQESize)
 	case p.Events && p.Test == "write_lat":
 		return errors.New("write_lat polls memory: it has no event to wait for")
 	}

@@ -37,6 +37,7 @@ func TestParse(t *testing.T) {
 		"read_lat h":                             func(o *options) bool { return o.access() == verbs.LocalWrite|verbs.RemoteRead|verbs.RelaxedOrdering },
 		"write_lat h":                            func(o *options) bool { return o.access() == verbs.LocalWrite|verbs.RemoteWrite },
 		"write_bw --disable_pcie_relaxed -q 2 h": func(o *options) bool { return o.access() == verbs.LocalWrite|verbs.RemoteWrite },
+		"write_bw --cqe-size 128 h":              func(o *options) bool { return o.CQESize == 128 },
 		"write_bw -verify -t 1 h":                func(o *options) bool { return o.Verify && o.moderation() == 1 },
 	} {
 		o, err := parse(strings.Fields(args), io.Discard)
@@ -80,6 +81,7 @@ func TestParse(t *testing.T) {
 		"send_lat -q 2 h":             "one QP",
 		"atomic_bw -s 16 h":           "8 bytes",
 		"write_lat -e h":              "no event",
+		"write_bw --cqe-size 96 h":    "completions of 96 bytes",
 	} {
 		if _, err := parse(strings.Fields(args), io.Discard); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("parse(%q) = %v, want %s", args, err, want)

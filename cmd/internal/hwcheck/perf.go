@@ -46,21 +46,27 @@ type cell struct {
 	size  int
 	count int
 	flags []string // of both programs
+	cqe   int      // bytes of a completion of a ConnectX, 0 for the default
 }
 
 // String returns the test as on a command line.
 func (c *cell) String() string {
-	return strings.Join(append([]string{c.test, "-s", strconv.Itoa(c.size)}, c.flags...), " ")
+	words := append([]string{c.test, "-s", strconv.Itoa(c.size)}, c.flags...)
+	if c.cqe > 0 {
+		words = append(words, fmt.Sprintf("with completions of %d bytes", c.cqe))
+	}
+	return strings.Join(words, " ")
 }
 
 var cells = []cell{
-	{"write_lat", 8, 1000, nil}, {"write_lat", 4096, 1000, nil}, {"send_lat", 8, 1000, nil}, {"read_lat", 8, 1000, nil},
-	{"write_bw", 65536, 1000, nil}, {"send_bw", 65536, 1000, nil}, {"send_bw", 64, 5000, nil}, {"read_bw", 65536, 1000, nil},
-	{"atomic_lat", 8, 1000, nil}, {"send_lat", 8, 1000, []string{"-e"}}, {"write_bw", 64, 2000, []string{"-q", "16"}},
-	{"write_bw", 65536, 1000, []string{"-q", "16"}}, {"write_bw", 64, 5000, []string{"-Q", "1"}}, {"write_bw", 64, 500, []string{"-q", "128"}},
-	{"write_bw", 64, 5000, []string{"-l", "16"}}, {"write_bw", 65536, 1000, []string{"--disable_pcie_relaxed"}}, {"write_lat", 2, 1000, nil},
-	{"send_lat", 4096, 1000, nil}, {"write_bw", 1 << 20, 200, nil}, {"send_bw", 2, 5000, nil}, {"read_bw", 64, 2000, nil},
-	{"atomic_bw", 8, 1000, nil}, {"write_bw", 64, 5000, []string{"-I", "64"}}, {"write_bw", 4096, 2000, []string{"-t", "16"}},
+	{"write_lat", 8, 1000, nil, 0}, {"write_lat", 4096, 1000, nil, 0}, {"send_lat", 8, 1000, nil, 0}, {"read_lat", 8, 1000, nil, 0},
+	{"write_bw", 65536, 1000, nil, 0}, {"send_bw", 65536, 1000, nil, 0}, {"send_bw", 64, 5000, nil, 0}, {"read_bw", 65536, 1000, nil, 0},
+	{"atomic_lat", 8, 1000, nil, 0}, {"send_lat", 8, 1000, []string{"-e"}, 0}, {"write_bw", 64, 2000, []string{"-q", "16"}, 0},
+	{"write_bw", 65536, 1000, []string{"-q", "16"}, 0}, {"write_bw", 64, 5000, []string{"-Q", "1"}, 0}, {"write_bw", 64, 500, []string{"-q", "128"}, 0},
+	{"write_bw", 64, 5000, []string{"-l", "16"}, 0}, {"write_bw", 65536, 1000, []string{"--disable_pcie_relaxed"}, 0}, {"write_lat", 2, 1000, nil, 0},
+	{"send_lat", 4096, 1000, nil, 0}, {"write_bw", 1 << 20, 200, nil, 0}, {"send_bw", 2, 5000, nil, 0}, {"read_bw", 64, 2000, nil, 0},
+	{"atomic_bw", 8, 1000, nil, 0}, {"write_bw", 64, 5000, []string{"-I", "64"}, 0}, {"write_bw", 4096, 2000, []string{"-t", "16"}, 0},
+	{"write_bw", 64, 5000, nil, 64}, {"write_bw", 64, 5000, nil, 128}, {"send_lat", 8, 1000, nil, 64}, {"send_lat", 8, 1000, nil, 128},
 }
 
 func (c *cell) latency() bool { return strings.HasSuffix(c.test, "_lat") }
@@ -98,6 +104,9 @@ func checkPerftest(t *trial) {
 	for _, c := range cells {
 		if time.Since(began) > perfTotal {
 			t.note("no time for %s", &c)
+			continue
+		}
+		if c.cqe > 0 && needsConnectX(t) != "" {
 			continue
 		}
 		if err := t.alternate(&c, own); err != nil {
@@ -159,11 +168,27 @@ func (t *trial) perf(c *cell, program []string) (figures, error) {
 		server = server[1:]
 	}
 	client := append(append(append(slices.Clone(program[1:]), common...), test...), t.target.Addr.String())
-	out, err := runPair(ctx, perfStart, append([]string{program[0]}, server...), append([]string{program[0]}, client...))
+	server, client = c.withCQE(program[0], server, client)
+	out, err := runPair(ctx, perfStart, server, client)
 	if err != nil {
 		return figures{}, err
 	}
 	return c.parse(string(out))
+}
+
+// withCQE returns the command lines of a program with the size of completions, from the flags of both sides. For libmlx5 it is in the
+// environment. The server of rdmaperf gets it from the client.
+func (c *cell) withCQE(program string, server, client []string) (serve, run []string) {
+	serve, run = append([]string{program}, server...), append([]string{program}, client...)
+	switch {
+	case c.cqe == 0:
+	case program == "ib_"+c.test:
+		env := []string{"env", fmt.Sprintf("MLX5_CQE_SIZE=%d", c.cqe)}
+		serve, run = append(slices.Clone(env), serve...), append(slices.Clone(env), run...)
+	default:
+		run = slices.Insert(run, 2, "--cqe-size", strconv.Itoa(c.cqe)) // behind the test
+	}
+	return serve, run
 }
 
 // perfFlags returns the flags of the device, which both programs share, with a free TCP port.

@@ -2,7 +2,10 @@
 
 package hwcheck
 
-import "testing"
+import (
+	"slices"
+	"testing"
+)
 
 // TestParseRow parses rows of perftest.
 func TestParseRow(t *testing.T) {
@@ -23,5 +26,27 @@ func TestParseRow(t *testing.T) {
 		if got != tc.want || (err == nil) != (tc.want.middle > 0) {
 			t.Errorf("parse(%q) = %v, %v, want %v", tc.out, got, err, tc.want)
 		}
+	}
+}
+
+// TestCQESize checks the command lines of both programs with a size of completions.
+func TestCQESize(t *testing.T) {
+	for _, tc := range []struct {
+		cqe         int
+		program     string
+		serve, runs []string
+	}{
+		{0, "/rdmaperf", []string{"/rdmaperf", "-d", "x"}, []string{"/rdmaperf", "write_bw", "-d", "x"}},
+		{128, "/rdmaperf", []string{"/rdmaperf", "-d", "x"}, []string{"/rdmaperf", "write_bw", "--cqe-size", "128", "-d", "x"}},
+		{64, "ib_write_bw", []string{"env", "MLX5_CQE_SIZE=64", "ib_write_bw", "-d", "x"}, []string{"env", "MLX5_CQE_SIZE=64", "ib_write_bw", "write_bw", "-d", "x"}},
+	} {
+		c := cell{test: "write_bw", cqe: tc.cqe}
+		serve, runs := c.withCQE(tc.program, []string{"-d", "x"}, []string{"write_bw", "-d", "x"})
+		if !slices.Equal(serve, tc.serve) || !slices.Equal(runs, tc.runs) {
+			t.Errorf("withCQE(%s) of %d bytes = %q, %q, want %q, %q", tc.program, tc.cqe, serve, runs, tc.serve, tc.runs)
+		}
+	}
+	if got, want := (&cell{test: "write_bw", size: 64, cqe: 128}).String(), "write_bw -s 64 with completions of 128 bytes"; got != want {
+		t.Errorf("String() = %q, want %q", got, want)
 	}
 }
