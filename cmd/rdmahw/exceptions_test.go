@@ -18,12 +18,14 @@ type place struct {
 	driver string
 	kernel string // such as 6.12
 	run    string // one of runs
+	nodes  string // number of NUMA nodes: rdmavm -numa
 }
 
 // Values of the fields of a place.
 var (
 	drivers = []string{"rxe", "siw", "mlx5", "erdma"}
 	kernels = []string{"6.1", "6.12", "7"}
+	nodes   = []string{"1", "2"}
 	runs    = []string{
 		"loopback", // TestVMRun, TestVMFaults, TestVMReload
 		"peer",     // TestVMPeer, TestVMSilentPeer
@@ -31,12 +33,13 @@ var (
 	}
 )
 
-// exception lists checks whose result is not PASS in some places. An empty list of drivers, kernels or runs means all.
+// exception lists checks whose result is not PASS in some places. An empty list of drivers, kernels, runs or nodes means all.
 type exception struct {
 	checks  string // IDs, separated by spaces
 	drivers string
 	kernels string
 	runs    string
+	nodes   string
 	status  hwreport.Status
 	reason  string // a part of the reason
 }
@@ -48,7 +51,7 @@ func listed(list, value string) bool {
 
 // applies reports whether the exception is about a check in a place.
 func (e *exception) applies(id string, p place) bool {
-	return listed(e.checks, id) && listed(e.drivers, p.driver) && listed(e.kernels, p.kernel) && listed(e.runs, p.run)
+	return listed(e.checks, id) && listed(e.drivers, p.driver) && listed(e.kernels, p.kernel) && listed(e.runs, p.run) && listed(e.nodes, p.nodes)
 }
 
 // expected returns the exception for a check in a place, or nil if the check must pass.
@@ -74,7 +77,7 @@ func TestExceptions(t *testing.T) {
 		for _, list := range []struct {
 			have string
 			all  []string
-		}{{e.drivers, drivers}, {e.kernels, kernels}, {e.runs, runs}} {
+		}{{e.drivers, drivers}, {e.kernels, kernels}, {e.runs, runs}, {e.nodes, nodes}} {
 			for value := range strings.FieldsSeq(list.have) {
 				if !slices.Contains(list.all, value) {
 					t.Errorf("exception %d (%s) has %s, want one of %q", i, e.checks, value, list.all)
@@ -89,7 +92,7 @@ func TestExceptions(t *testing.T) {
 		for _, driver := range drivers {
 			for _, kernel := range kernels {
 				for _, run := range runs {
-					p := place{driver, kernel, run}
+					p := place{driver: driver, kernel: kernel, run: run, nodes: "1"}
 					n := 0
 					for i := range exceptions {
 						if exceptions[i].applies(c.ID, p) {
@@ -112,7 +115,7 @@ var exceptions = []exception{
 		drivers: "rxe siw", status: hwreport.Skip, reason: "the device is no ConnectX"},
 	{checks: "moderation", drivers: "rxe siw", status: hwreport.Skip, reason: "the device does not moderate events"},
 	{checks: "infiniband", status: hwreport.Skip, reason: "the port is not InfiniBand"},
-	{checks: "numa", status: hwreport.Skip, reason: "the host has 1 NUMA nodes with processors"},
+	{checks: "numa", nodes: "1", status: hwreport.Skip, reason: "the host has 1 NUMA nodes with processors"},
 	{checks: "xrc", drivers: "rxe siw", status: hwreport.Skip, reason: "the device has no XRC"},
 	{checks: "ece", drivers: "rxe", status: hwreport.Skip, reason: "enhanced connection establishment: unsupported operation"},
 	{checks: "on-demand", drivers: "siw mlx5", status: hwreport.Skip, reason: "the device has no on-demand paging for WRITE and READ"},

@@ -6,7 +6,9 @@ package main
 
 import (
 	"os"
+	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -22,7 +24,7 @@ func here(t *testing.T, run string) place {
 	release := os.Getenv("RDMAVM_KERNEL_RELEASE")
 	for _, kernel := range kernels {
 		if strings.HasPrefix(release, kernel+".") {
-			return place{vmtest.Driver(), kernel, run}
+			return place{vmtest.Driver(), kernel, run, numaNodes(t)}
 		}
 	}
 	t.Fatalf("RDMAVM_KERNEL_RELEASE = %s, want one of %q", release, kernels)
@@ -97,6 +99,16 @@ func TestVMRun(t *testing.T) {
 		t.Errorf("run() reports the peer %q, want loopback", r.Peer)
 	}
 	wantInterop(t, r)
+}
+
+// numaNodes returns the number of NUMA nodes.
+func numaNodes(t *testing.T) string {
+	t.Helper()
+	nodes, err := filepath.Glob("/sys/devices/system/node/node[0-9]*")
+	if err != nil {
+		t.Fatalf("filepath.Glob: %v", err)
+	}
+	return strconv.Itoa(max(1, len(nodes)))
 }
 
 // wantInterop checks that the check interop, if it ran, has run each program of rdma-core that can use the device. The check passes with

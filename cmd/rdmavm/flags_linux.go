@@ -69,6 +69,7 @@ func parse(args []string) (*flags, error) {
 	fs.StringVar(&o.Append, "append", "", "additional kernel `parameters`")
 	fs.IntVar(&o.Memory, "memory", 1024, "the guest's memory in `MB`")
 	fs.IntVar(&o.CPUs, "cpus", 2, "the guest's `number` of processors")
+	fs.IntVar(&o.Nodes, "numa", 0, "the guest's `number` of NUMA nodes, 0 for a machine without NUMA")
 	fs.DurationVar(&o.Timeout, "timeout", 0, "time limit of each program, 0 for none (default 10m, or a minute more than -test.timeout)")
 	fs.BoolVar(&f.terminal, "t", false, "run the program on a terminal (default for a shell)")
 	fs.BoolVar(&o.Verbose, "v", false, "show the progress of the boot and the kernel's log")

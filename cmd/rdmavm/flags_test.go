@@ -15,11 +15,11 @@ import (
 )
 
 func TestParse(t *testing.T) {
-	f, err := parse([]string{"-hosts", "2", "-vms", "-packages", "a,b", "-packages", "c", "-modules", "bonding,sch_netem", "-share", "/x", "-kernel", "7", "--", "prog", "-v", "-test.timeout=1h"})
+	f, err := parse([]string{"-hosts", "2", "-vms", "-numa", "2", "-packages", "a,b", "-packages", "c", "-modules", "bonding,sch_netem", "-share", "/x", "-kernel", "7", "--", "prog", "-v", "-test.timeout=1h"})
 	if err != nil {
 		t.Fatalf("parse: %v", err)
 	}
-	if f.Hosts != 2 || !f.VMs || f.Kernel != "7" || f.Verbose || f.terminal || f.prepare || f.Headers ||
+	if f.Hosts != 2 || !f.VMs || f.Nodes != 2 || f.Kernel != "7" || f.Verbose || f.terminal || f.prepare || f.Headers ||
 		!slices.Equal(f.Packages, []string{"a", "b", "c"}) || !slices.Equal(f.Modules, []string{"bonding", "sch_netem"}) || !slices.Equal(f.Shares, []string{"/x"}) ||
 		!slices.Equal(f.Commands[0].Args, []string{"prog", "-v", "-test.timeout=1h"}) || f.Timeout != time.Hour+time.Minute {
 		t.Errorf("parse = %+v, want the values of the flags", f)

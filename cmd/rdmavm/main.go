@@ -45,6 +45,7 @@
 //	-append words    further parameters for the kernel, as mitigations=off
 //	-memory MB       1024
 //	-cpus n          2
+//	-numa n          0; the number of NUMA nodes, which share the memory and the processors
 //	-t               run the program on a terminal
 //	-v               show the progress of the boot and the kernel's log
 //	-prepare         only download and build the requirements of a run, in

@@ -164,6 +164,8 @@ func TestCheck(t *testing.T) {
 		"root":        func(o *Options) { o.Root = "x" },
 		"memory":      func(o *Options) { o.Memory = 1 },
 		"cpus":        func(o *Options) { o.CPUs = 0 },
+		"numa":        func(o *Options) { o.Nodes = 3 },
+		"few nodes":   func(o *Options) { o.Nodes = -1 },
 		"list":        func(o *Options) { o.Root = wire.RootNone; o.Commands = make([]wire.Command, 2) },
 	} {
 		o := good()

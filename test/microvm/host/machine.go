@@ -30,7 +30,7 @@ func (o *Options) machine(p *parts, dir string, i int) (*qemu.Machine, error) {
 		TTY: o.TTY, Rows: o.Rows, Cols: o.Cols,
 	}
 	m := &qemu.Machine{
-		Arch: o.Arch, Accel: p.accel, Kernel: p.kernel.Image, Memory: o.Memory, CPUs: o.CPUs,
+		Arch: o.Arch, Accel: p.accel, Kernel: p.kernel.Image, Memory: o.Memory, CPUs: o.CPUs, Nodes: o.Nodes,
 		Initrd:  filepath.Join(dir, fmt.Sprintf("initrd%d", i)),
 		Console: filepath.Join(dir, fmt.Sprintf("console%d", i)),
 		Append:  strings.TrimSpace("quiet " + o.Append),

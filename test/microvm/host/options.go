@@ -36,6 +36,7 @@ type Options struct {
 	Append   string // additional kernel parameters.
 	Memory   int    // in MB
 	CPUs     int
+	Nodes    int // NUMA nodes, 0 for a machine without NUMA
 	Timeout  time.Duration
 	Verbose  bool
 	TTY      bool // whether the program runs on a terminal, of this size
@@ -60,6 +61,9 @@ func modeled(driver string) bool {
 // Status is the exit status for a failure of rdmavm itself.
 const Status = 125
 
+// maxNodes bounds the NUMA nodes. Each has memory of its own.
+const maxNodes = 8
+
 // check rejects contradictory options.
 func (o *Options) check() error {
 	switch {
@@ -79,6 +83,8 @@ func (o *Options) check() error {
 		return fmt.Errorf("-memory %d: want at least 128 (MB)", o.Memory)
 	case o.CPUs < 1 || o.CPUs > 255:
 		return fmt.Errorf("-cpus %d: want 1 to 255", o.CPUs)
+	case o.Nodes < 0 || o.Nodes > o.CPUs || o.Nodes > maxNodes:
+		return fmt.Errorf("-numa %d: want 0 to %d, and a processor for each node", o.Nodes, maxNodes)
 	}
 	return nil
 }

@@ -28,6 +28,7 @@ type Machine struct {
 	Append  string // added to the kernel's command line
 	Memory  int    // in MB
 	CPUs    int
+	Nodes   int      // NUMA nodes, which share Memory and CPUs. 0 means no NUMA
 	Console string   // file for the kernel's output
 	Port    *os.File // one end of a socket pair, the channel of package wire
 	Dirs    []Dir    // directories of the host, through 9p
@@ -77,7 +78,9 @@ func (m *Machine) Args() []string {
 		dev := fmt.Sprintf("virtio-9p-pci,fsdev=fs%d,mount_tag=%s,addr=%#x.%d,multifunction=on", i, d.Tag, firstSlot+i/8, i%8)
 		a = append(a, "-fsdev", fs, "-device", dev)
 	}
-	if len(m.VFIOUser) > 0 {
+	if m.Nodes > 0 {
+		a = append(a, m.nodes()...)
+	} else if len(m.VFIOUser) > 0 {
 		a = append(a, "-object", fmt.Sprintf("memory-backend-memfd,id=ram,size=%dM,share=on", m.Memory))
 	}
 	for i, path := range m.VFIOUser {
@@ -99,13 +102,30 @@ func (m *Machine) Args() []string {
 	return a
 }
 
+// nodes returns the arguments of the NUMA nodes. Each has memory of its own, which devices' models also share.
+func (m *Machine) nodes() []string {
+	kind, share := "memory-backend-ram", ""
+	if len(m.VFIOUser) > 0 {
+		kind, share = "memory-backend-memfd", ",share=on"
+	}
+	var a []string
+	for i := range m.Nodes {
+		part := func(all int) (from, to int) { return all * i / m.Nodes, all * (i + 1) / m.Nodes }
+		low, high := part(m.Memory)
+		first, next := part(m.CPUs)
+		a = append(a, "-object", fmt.Sprintf("%s,id=ram%d,size=%dM%s", kind, i, high-low, share),
+			"-numa", fmt.Sprintf("node,nodeid=%d,cpus=%d-%d,memdev=ram%d", i, first, next-1, i))
+	}
+	return a
+}
+
 // board returns the arguments of the board, its processor and the accelerator.
 func (m *Machine) board() []string {
 	accel, memory := "tcg,thread=multi", ""
 	if m.Accel == "kvm" {
 		accel = "kvm"
 	}
-	if len(m.VFIOUser) > 0 {
+	if len(m.VFIOUser) > 0 && m.Nodes == 0 {
 		memory = ",memory-backend=ram"
 	}
 	if m.Arch == arch.ARM64 {

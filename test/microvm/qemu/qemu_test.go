@@ -105,6 +105,22 @@ func TestVFIOUser(t *testing.T) {
 	}
 }
 
+// TestNodes checks that NUMA nodes share the memory and the processors, and that models of devices can access all memory.
+func TestNodes(t *testing.T) {
+	m := &Machine{Accel: "tcg", Memory: 1001, CPUs: 5, Nodes: 2}
+	got := strings.Join(m.Args(), " ")
+	const nodes = "-object memory-backend-ram,id=ram0,size=500M -numa node,nodeid=0,cpus=0-1,memdev=ram0 " +
+		"-object memory-backend-ram,id=ram1,size=501M -numa node,nodeid=1,cpus=2-4,memdev=ram1"
+	if !strings.Contains(got, nodes) {
+		t.Errorf("Args = %s, want %q in it", got, nodes)
+	}
+	m.VFIOUser = []string{"/s"}
+	got = strings.Join(m.Args(), " ")
+	if !strings.Contains(got, "memory-backend-memfd,id=ram1,size=501M,share=on") || strings.Contains(got, "memory-backend=") || strings.Contains(got, "id=ram,") {
+		t.Errorf("Args of a machine with models of devices = %s, want only shared memory of nodes", got)
+	}
+}
+
 // TestHasVFIOUser runs shell scripts instead of QEMU.
 func TestHasVFIOUser(t *testing.T) {
 	sh, err := exec.LookPath("sh")
