@@ -101,7 +101,7 @@ var rules = map[string]rule{
 
 // trees contains the rules for all packages below a directory.
 var trees = map[string]rule{
-	"cmd":                 {ours: []string{"cm", "oob", "rsocket", "verbs", "uverbs", "ucma", "cmd/internal/addrinfo", "cmd/internal/tool", "cmd/internal/pingpong", "cmd/internal/streamtest", "cmd/internal/version"}},
+	"cmd":                 {ours: []string{"cm", "oob", "rsocket", "verbs", "verbs/mlx5dv", "uverbs", "ucma", "cmd/internal/addrinfo", "cmd/internal/tool", "cmd/internal/pingpong", "cmd/internal/streamtest", "cmd/internal/version"}},
 	"examples":            {ours: []string{"cm", "inflight", "msg", "oob", "pool", "stream", "verbs", "examples/internal/..."}},
 	"test":                {ours: []string{"cm", "verbs", "uverbs", "ucma", "provider", "abi", "internal/longtest", "internal/vmtest", "test/..."}, xsys: true},
 	"test/documents":      {ours: []string{"internal/hwreport", "test/..."}},
