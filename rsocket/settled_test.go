@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
+//go:build linux
+
 package rsocket
 
 import (
@@ -10,7 +12,9 @@ import (
 	"testing"
 	"time"
 
+	"purerdma/inflight"
 	"purerdma/internal/streamconn"
+	"purerdma/uverbs/uverbstest"
 	"purerdma/verbs"
 )
 
@@ -61,7 +65,18 @@ func TestViewAfterFailure(t *testing.T) {
 
 // TestLateCompletions handles a message after the link has ended. Its buffers may then have been freed.
 func TestLateCompletions(t *testing.T) {
-	l := &link{iwarp: true}
+	host := &verbs.Host{Drivers: verbs.DefaultHost().Drivers, Kernel: uverbstest.New("rxe0")}
+	dev, err := host.Open("rxe0")
+	if err != nil {
+		t.Fatalf("Host.Open: %v", err)
+	}
+	defer dev.Close()
+	cq, err := dev.CreateCQ(verbs.CQConfig{})
+	if err != nil {
+		t.Fatalf("Device.CreateCQ: %v", err)
+	}
+	defer cq.Close()
+	l := &link{iwarp: true, log: inflight.NewLog(cq)}
 	l.stream = streamconn.New(l)
 	l.handle(nil, net.ErrClosed)
 	l.handle([]verbs.WC{{ID: kindRecv, ByteLen: messageLen}}, nil)
