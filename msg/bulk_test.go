@@ -5,6 +5,7 @@ package msg_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -19,18 +20,17 @@ import (
 	"purerdma/verbs"
 )
 
-// The bounds of docs/adr/0052-lent-memory.md. A message waits behind at most bulkChunks chunks of its own side.
+// The bounds of docs/adr/0052-lent-memory.md. A message waits behind at most bulkBytes bytes of its own side.
 const (
-	bulkChunks = 8 + 8             // READs and WRITEs in flight
-	bulkChunk  = 64<<10 + 64<<10/8 // bytes, some more than 64 KiB, because the last chunk may be longer
+	bulkChunk = 256<<10 + 4<<10           // bytes of a chunk. The last one may be longer than 256 KiB
+	bulkBytes = 2*bulkChunk + 2*bulkChunk // bytes of the READs and of the WRITEs in flight
 )
 
 // bulkCount counts the requests of a device in the order in which it executes them. The fabric's lock guards it.
 type bulkCount struct {
-	chunks  uint64 // READs and WRITEs
+	bytes   uint64 // of READs and WRITEs
 	longest int    // bytes of one of them
-	// length is the number of bytes of the awaited message, 0 if there is none. executed gets the number of chunks before
-	// it.
+	// length is the number of bytes of the awaited message, 0 if there is none. executed gets the bytes before it.
 	length   int
 	executed chan uint64
 }
@@ -39,11 +39,11 @@ type bulkCount struct {
 func (b *bulkCount) packet(p *connectx.Packet) {
 	switch {
 	case (p.Opcode == prm.WQERead || p.Opcode == prm.WQEWrite) && p.Length > 0:
-		b.chunks++
+		b.bytes += uint64(p.Length)
 		b.longest = max(b.longest, p.Length)
 	case p.Opcode == prm.WQESend && p.Length == b.length && b.length > 0:
 		b.length = 0
-		b.executed <- b.chunks
+		b.executed <- b.bytes
 	}
 }
 
@@ -57,7 +57,7 @@ type bulkTest struct {
 }
 
 // TestChunksBeforeMessage answers small calls during large transfers in both directions. The server's device executes
-// few chunks between the post of an answer and the answer. It is stopped while the answer is posted, so that the
+// few bytes between the post of an answer and the answer. It is stopped while the answer is posted, so that the
 // transfers have posted all chunks that they may.
 func TestChunksBeforeMessage(t *testing.T) {
 	const size, calls = 16 << 20, 10
@@ -114,12 +114,12 @@ func TestChunksBeforeMessage(t *testing.T) {
 }
 
 // serveBulk writes from to the lent memory, and reads the lent memory to to, until the test is over. Then it answers
-// the request. Each direction has as many transfers as chunks in flight, or more. So the last chunks of a transfer leave
-// no gap.
+// the request. Each direction has more transfers than chunks in flight. So the last chunks of a transfer leave no gap.
 func (x *bulkTest) serveBulk(ctx context.Context, request *msg.Message, from, to *verbs.MR) {
 	defer request.Free()
 	copy(from.Bytes(), pattern(2, from.Len()))
-	part := from.Len() / bulkChunks
+	const transfers = 16
+	part := from.Len() / transfers
 	var all sync.WaitGroup
 	for off := 0; off < from.Len(); off += part {
 		for _, transfer := range []func() error{
@@ -161,36 +161,91 @@ func (x *bulkTest) alloc(size int) *verbs.MR {
 }
 
 // answerBehindChunks answers a call when neither direction may have another chunk in flight, or when more than
-// bulkChunks are.
+// bulkBytes bytes are.
 func (x *bulkTest) answerBehindChunks(ctx context.Context, m *msg.Message) {
 	x.t.Helper()
 	answer := reversed(m.Bytes())
 	x.fabric.Lock()
-	chunks, full := x.s.Bulk()
-	for !full && chunks <= bulkChunks {
+	n, full := x.s.Bulk()
+	for !full && n <= bulkBytes {
 		runtime.Gosched()
-		chunks, full = x.s.Bulk()
+		n, full = x.s.Bulk()
 	}
-	if chunks > bulkChunks {
-		x.t.Errorf("chunks in flight = %d, want at most %d", chunks, bulkChunks)
+	if n > bulkBytes {
+		x.t.Errorf("bytes in flight = %d, want at most %d", n, bulkBytes)
 	}
-	before := x.count.chunks
+	before := x.count.bytes
 	x.count.length = msg.HeaderLen + len(answer)
 	err := m.Reply(ctx, m.Tag()+1, answer)
-	posted := x.s.ChunksPosted()
+	posted := x.s.BulkPosted()
 	x.fabric.Unlock()
 	if err != nil {
 		x.t.Fatalf("Reply() = %v", err)
 	}
-	if ahead := posted - before; ahead > bulkChunks {
-		x.t.Errorf("chunks in the send queue when a small answer is posted = %d, want at most %d", ahead, bulkChunks)
+	if ahead := posted - before; ahead > bulkBytes {
+		x.t.Errorf("bytes in the send queue when a small answer is posted = %d, want at most %d", ahead, bulkBytes)
 	}
 	select {
 	case executed := <-x.count.executed:
-		if n := executed - before; n > bulkChunks {
-			x.t.Errorf("chunks between the post of a small answer and the answer = %d, want at most %d", n, bulkChunks)
+		if n := executed - before; n > bulkBytes {
+			x.t.Errorf("bytes between the post of a small answer and the answer = %d, want at most %d", n, bulkBytes)
 		}
 	case <-ctx.Done():
 		x.t.Fatal("the small answer was not sent")
+	}
+}
+
+// TestTransferBehindCancelled cancels a transfer that waits for room for a long chunk. A transfer of a short chunk, for
+// which there is room, waits behind it and continues. No packet arrives in the meantime.
+func TestTransferBehindCancelled(t *testing.T) {
+	const long, short = 512 << 10, 1 << 10
+	n := newNetwork(t)
+	c, s := apart(t, n.Kernel, listen(t, n.Kernel, msg.Options{}), msg.Options{})
+	ctx := streamconntest.Deadline(t)
+	loan, err := s.Lend(ctx, msg.Memory{Bytes: pattern(3, long)}, verbs.RemoteRead)
+	if err != nil {
+		t.Fatalf("Lend() = %v", err)
+	}
+	mr, err := c.PD().Alloc(long, verbs.LocalWrite)
+	if err != nil {
+		t.Fatalf("Alloc() = %v", err)
+	}
+	defer mr.Close()
+	until := func(what string, f func() bool) {
+		t.Helper()
+		for !f() {
+			if ctx.Err() != nil {
+				t.Fatalf("%s: %v", what, ctx.Err())
+			}
+			time.Sleep(time.Millisecond)
+		}
+	}
+	n.stopped.Store("mlx5_1")
+	posted := c.BulkPosted()
+	read := func(ctx context.Context, off, n int) chan error {
+		done := make(chan error, 1)
+		go func() { done <- c.Read(ctx, mr.Slice(off, n), loan.Token().Slice(off, n)) }()
+		return done
+	}
+	first := read(ctx, 0, long-short)
+	until("the first transfer has posted its chunks", func() bool { return c.BulkPosted() == posted+long-short })
+	canceled, cancel := context.WithCancel(ctx)
+	second := read(canceled, 0, long)
+	until("the second transfer waits", func() bool { return c.BulkWaiting() == 1 })
+	third := read(ctx, long-short, short)
+	until("the third transfer waits", func() bool { return c.BulkWaiting() == 2 })
+	cancel()
+	if err := <-second; !errors.Is(err, context.Canceled) {
+		t.Errorf("Read() of the cancelled transfer = %v, want %v", err, context.Canceled)
+	}
+	until("the third transfer has posted its chunk", func() bool { return c.BulkPosted() == posted+long })
+	n.stopped.Store("")
+	for i, done := range []chan error{first, third} {
+		if err := <-done; err != nil {
+			t.Errorf("Read() of transfer %d = %v", 2*i+1, err)
+		}
+	}
+	if !bytes.Equal(mr.Bytes(), pattern(3, long)) {
+		t.Error("the memory does not have the bytes of the peer")
 	}
 }

@@ -168,7 +168,7 @@ type waiter struct {
 	// The result, of which one is set, or none for a credit.
 	message *Message
 	err     error
-	// units is the number of receives that a new call waits for.
+	// units is the number of receives that a new call waits for, or of bytes of a chunk.
 	units int
 }
 

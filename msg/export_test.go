@@ -147,17 +147,25 @@ func (c *Conn) Windows() int {
 	return len(c.loans.windows)
 }
 
-// Bulk returns the number of chunks in flight in both directions, and whether neither direction may have another one.
-func (c *Conn) Bulk() (chunks int, full bool) {
+// Bulk returns the bytes of the chunks in flight in both directions, and whether neither direction may have another
+// chunk of the usual length.
+func (c *Conn) Bulk() (bytes int, full bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.reads.inFlight + c.writes.inFlight, !c.reads.free() && !c.writes.free()
+	return c.reads.bytes + c.writes.bytes, !c.reads.free(chunkLen) && !c.writes.free(chunkLen)
 }
 
-// ChunksPosted returns the number of READs and WRITEs that the connection has posted.
-func (c *Conn) ChunksPosted() uint64 {
+// BulkPosted returns the bytes of the READs and WRITEs that the connection has posted.
+func (c *Conn) BulkPosted() uint64 {
 	sends := c.conn.QP().Stats().Sends
-	return sends[verbs.OpRead].Operations + sends[verbs.OpWrite].Operations
+	return sends[verbs.OpRead].Bytes + sends[verbs.OpWrite].Bytes
+}
+
+// BulkWaiting returns the number of transfers that wait for room for a chunk.
+func (c *Conn) BulkWaiting() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.reads.waiting.Len() + c.writes.waiting.Len()
 }
 
 // Pending returns the number of operations that have not completed.

@@ -17,30 +17,52 @@ import (
 	"purerdma/verbs"
 )
 
-// A transfer of lent memory is a series of READs or WRITEs of chunks. Few chunks of a connection are in
-// flight at a time. So a message waits behind few bytes, and the transfers of a connection share its bandwidth.
+// A transfer of lent memory is a series of READs or WRITEs of chunks. Few bytes of a connection are in
+// flight at a time. So a message waits behind few bytes, and the transfers of a connection share its bandwidth. Each
+// chunk costs a doorbell, a completion and possibly a wake-up of the transferring goroutine. So chunks are long, and
+// two of them keep the device busy.
 const (
-	chunkLen = 64 << 10
+	chunkLen = 256 << 10
 	// chunkRest is the most bytes by which the last chunk is longer than the others. siw fails for READs
 	// of less than 33 bytes (docs/reference/driver-faults.md).
 	chunkRest = 4 << 10
+	// maxChunks bounds the chunks in flight in each direction, and maxBulk bounds their bytes.
 	maxChunks = 8
+	maxBulk   = 2 * (chunkLen + chunkRest)
 )
 
 // bulk has the chunks of transfers in one direction. Conn.mu guards it.
 type bulk struct {
 	most     int // chunks in flight. It does not change
 	inFlight int
+	bytes    int // of the chunks in flight
 	waiting  fifo.Queue[*waiter]
 }
 
-// free reports whether a chunk may be posted.
-func (b *bulk) free() bool { return b.inFlight < b.most }
+// free reports whether a chunk of n bytes may be posted.
+func (b *bulk) free(n int) bool { return b.inFlight < b.most && b.bytes+n <= maxBulk }
 
-// grant lets waiting transfers post chunks. The caller holds the lock of the connection.
+// take counts a chunk of n bytes as in flight.
+func (b *bulk) take(n int) {
+	b.inFlight++
+	b.bytes += n
+}
+
+// put removes a chunk of n bytes, and lets waiting transfers post chunks.
+func (b *bulk) put(n int) {
+	b.inFlight--
+	b.bytes -= n
+	b.grant()
+}
+
+// grant lets waiting transfers post chunks, in their order. The caller holds the lock of the connection.
 func (b *bulk) grant() {
-	for b.waiting.Len() > 0 && b.free() {
-		b.inFlight++
+	for b.waiting.Len() > 0 {
+		n := (*b.waiting.Front()).units
+		if !b.free(n) {
+			return
+		}
+		b.take(n)
 		b.waiting.Pop().finish()
 	}
 }
@@ -119,34 +141,34 @@ func (c *Conn) transfer(ctx context.Context, b *bulk, local verbs.SGE, remote To
 		return verbs.ErrRemoteLength
 	}
 	remote = remote.Slice(0, int(local.Length)) // its length may be any number
-	var ops [maxChunks]cm.Op
+	var chunks [maxChunks]chunk
 	first, posted := 0, 0 // the oldest of the chunks in flight, and their number
 	var failed error
 	for failed == nil && local.Length > 0 || posted > 0 {
-		for failed == nil && local.Length > 0 && posted < len(ops) {
-			ok, err := c.takeChunk(ctx, b, m, posted == 0)
-			if failed = err; !ok {
-				break
-			}
+		for failed == nil && local.Length > 0 && posted < len(chunks) {
 			n := local.Length
 			if n > chunkLen+chunkRest {
 				n = chunkLen
 			}
-			op, err := start(ctx, verbs.SGE{Addr: local.Addr, Length: n, LKey: local.LKey}, remote.Slice(0, int(n)).RemoteMemory, nil)
-			if failed = err; err != nil {
-				c.putChunk(b)
+			ok, err := c.takeChunk(ctx, b, int(n), m, posted == 0)
+			if failed = err; !ok {
 				break
 			}
-			ops[(first+posted)%len(ops)] = op
+			op, err := start(ctx, verbs.SGE{Addr: local.Addr, Length: n, LKey: local.LKey}, remote.Slice(0, int(n)).RemoteMemory, nil)
+			if failed = err; err != nil {
+				c.putChunk(b, int(n))
+				break
+			}
+			chunks[(first+posted)%len(chunks)] = chunk{op, int(n)}
 			posted++
 			local.Addr, local.Length, remote = local.Addr+uint64(n), local.Length-n, remote.Slice(int(n), int(remote.Length-uint64(n)))
 		}
 		if posted == 0 {
 			break
 		}
-		err := c.awaitChunk(ctx, ops[first])
-		c.putChunk(b)
-		first, posted = (first+1)%len(ops), posted-1
+		err := c.awaitChunk(ctx, chunks[first].op)
+		c.putChunk(b, chunks[first].n)
+		first, posted = (first+1)%len(chunks), posted-1
 		if failed == nil {
 			failed = err
 		}
@@ -154,8 +176,14 @@ func (c *Conn) transfer(ctx context.Context, b *bulk, local verbs.SGE, remote To
 	return failed
 }
 
-// takeChunk takes the place of a chunk in flight. If there is none, it waits or returns false.
-func (c *Conn) takeChunk(ctx context.Context, b *bulk, m *Message, wait bool) (bool, error) {
+// chunk is a READ or WRITE of n bytes in flight.
+type chunk struct {
+	op cm.Op
+	n  int
+}
+
+// takeChunk counts a chunk of n bytes as in flight. If there is no room for it, it waits or returns false.
+func (c *Conn) takeChunk(ctx context.Context, b *bulk, n int, m *Message, wait bool) (bool, error) {
 	_ = c.poller.Poll() // so that a cancellation is seen. An error shows in the next wait
 	if err := ended(ctx); err != nil {
 		return false, err
@@ -166,21 +194,24 @@ func (c *Conn) takeChunk(ctx context.Context, b *bulk, m *Message, wait bool) (b
 		return false, err
 	}
 	switch {
-	case b.waiting.Len() == 0 && b.free() && !c.mute:
-		b.inFlight++
+	case b.waiting.Len() == 0 && b.free(n) && !c.mute:
+		b.take(n)
 		return true, nil
 	case !wait:
 		return false, nil
 	}
 	w := c.getWaiter()
+	w.units = n
 	b.waiting.Push(w)
 	err := c.wait(ctx, w)
 	if err != nil {
 		b.waiting.Remove(slices.Index(b.waiting.All(), w))
+		if !c.mute {
+			b.grant() // to those behind it, which may be shorter
+		}
 	} else if err = w.err; err == nil {
 		if err = c.transferable(m); err != nil { // while it waited
-			b.inFlight--
-			b.grant()
+			b.put(n)
 		}
 	}
 	c.putWaiter(w)
@@ -205,11 +236,10 @@ func (c *Conn) transferable(m *Message) error {
 	return nil
 }
 
-func (c *Conn) putChunk(b *bulk) {
+func (c *Conn) putChunk(b *bulk, n int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	b.inFlight--
-	b.grant()
+	b.put(n)
 }
 
 // awaitChunk waits until the device no longer uses the memory of a chunk, and returns its error. If the chunk
