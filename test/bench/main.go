@@ -69,7 +69,7 @@ func main() {
 	only := flag.String("only", "", "run only these `comparisons`, separated by commas")
 	conns := flag.Int("conns", 1000, "connections of cmtime and conns")
 	full := flag.Bool("full", false, "all comparisons, and the whole matrix of perf instead of a few cells (hours)")
-	cells := flag.String("cells", "", "only the cells of perf, operations, stream or cmtime whose name matches this `pattern`, such as send_bw/4096/8qp/polled")
+	cells := flag.String("cells", "", "only the cells of perf, operations, msg, stream or cmtime whose name matches this `pattern`, such as send_bw/4096/8qp/polled")
 	cpu := flag.Int("client-cpu", -1, "keep the clients of perf on this `processor`")
 	end := flag.String("end", "", "internal: run one end of conns")
 	register := flag.String("register", "", "internal: register memory")

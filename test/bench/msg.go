@@ -9,6 +9,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"regexp"
 	"slices"
 	"strconv"
 	"sync"
@@ -29,19 +30,23 @@ type caller struct {
 
 // Kinds of calls.
 const (
-	callSmall  = "call"     // a request and a reply
-	callSpin   = "spin"     // a call that polls
-	callLent   = "transfer" // the server READs memory that the call lends
-	callLoan   = "loan"     // the server READs memory that is lent until the end
+	callSmall = "call"          // A request and a reply.
+	callSpin  = "spin"          // A call that polls.
+	callLent  = "transfer"      // The server READs memory that the call lends.
+	callLoan  = "loan"          // The server READs memory that is lent until the end.
+	lentSpin  = "transfer-spin" // callLent with a server that polls.
+	loanSpin  = "loan-spin"     // callLoan with a server that polls.
+
 	smallLen   = 64
 	bulkLen    = 1 << 20
 	callWarmUp = 100
 )
 
-var messageKinds = []string{callSmall, callSpin, callLent, callLoan}
+var messageKinds = []string{callSmall, callSpin, callLent, callLoan, lentSpin, loanSpin}
 
 // messageBench is one comparison of calls with rdmaperf. Its goal is a ratio of times.
 type messageBench struct {
+	name string // for -cells
 	caller
 	what  string
 	other cell
@@ -52,21 +57,39 @@ type messageBench struct {
 	half bool
 }
 
-// messageBenches lists the comparisons. A VM with an emulated processor takes less than a second for each run.
+// messageBenches lists the comparisons. A VM with an emulated processor takes less than a second for each run. rdmaperf
+// polls where it READs, and not in the process whose memory it READs.
 func messageBenches() []messageBench {
 	const calls, transfers = 2000, 40
-	return []messageBench{
-		{caller{kind: callSpin, goroutines: 1}, "64 B call that polls, against send_lat", cell{test: "send_lat", size: smallLen, qps: 1, list: 1}, calls, 1.3, true},
-		{caller{kind: callSmall, goroutines: 1}, "64 B call, against send_lat", cell{test: "send_lat", size: smallLen, qps: 1, list: 1}, calls, 0, true},
-		{caller{kind: callSmall, goroutines: 1}, "64 B call, against send_lat with events", cell{test: "send_lat", size: smallLen, qps: 1, list: 1, events: true}, calls, 0, true},
-		{caller{kind: callSmall, goroutines: 100}, "100 calls of 64 B, against send_bw", cell{test: "send_bw", size: smallLen, qps: 1, list: 1, outstanding: 100, messages: 2 * calls}, 2 * calls, 1 / 0.8, false},
-		{caller{kind: callLent, goroutines: 4}, "1 MiB lent by a call, against read_bw", cell{test: "read_bw", size: bulkLen, qps: 1, list: 1, outstanding: 4, messages: transfers}, transfers, 1 / 0.95, false},
-		{caller{kind: callLoan, goroutines: 4}, "1 MiB lent before, against read_bw", cell{test: "read_bw", size: bulkLen, qps: 1, list: 1, outstanding: 4, messages: transfers}, transfers, 1 / 0.95, false},
+	latency := cell{test: "send_lat", size: smallLen, qps: 1, list: 1}
+	sleeping := latency
+	sleeping.events = true
+	rate := cell{test: "send_bw", size: smallLen, qps: 1, list: 1, outstanding: 100, messages: 2 * calls}
+	read := cell{test: "read_bw", size: bulkLen, qps: 1, list: 1, outstanding: 4, messages: transfers}
+	all := []messageBench{
+		{"call/polled", caller{kind: callSpin, goroutines: 1}, "64 B call that polls, against send_lat", latency, calls, 1.3, true},
+		{"call/sleeping", caller{kind: callSmall, goroutines: 1}, "64 B call, against send_lat", latency, calls, 0, true},
+		{"call/events", caller{kind: callSmall, goroutines: 1}, "64 B call, against send_lat with events", sleeping, calls, 0, true},
+		{"calls/100", caller{kind: callSmall, goroutines: 100}, "100 calls of 64 B, against send_bw", rate, 2 * calls, 1 / 0.8, false},
 	}
+	for _, b := range []struct{ name, kind, what string }{
+		{"lent/sleeping", callLent, "1 MiB lent by a call, against read_bw"},
+		{"lent/polled", lentSpin, "1 MiB lent by a call, polled, against read_bw"},
+		{"loan/sleeping", callLoan, "1 MiB lent before, against read_bw"},
+		{"loan/polled", loanSpin, "1 MiB lent before, polled, against read_bw"},
+	} {
+		all = append(all, messageBench{b.name, caller{kind: b.kind, goroutines: 4}, b.what, read, transfers, 1 / 0.95, false})
+	}
+	return all
 }
 
-// benchMessages compares the calls of package msg with rdmaperf.
+// benchMessages compares the calls of package msg with rdmaperf. On devices that count them it also prints how many
+// requests were sent again.
 func benchMessages(ctx context.Context, e *env) error {
+	pick, err := regexp.Compile(e.cells)
+	if err != nil {
+		return fmt.Errorf("-cells: %w", err)
+	}
 	restore, err := raiseBacklog()
 	if err != nil {
 		return err
@@ -74,14 +97,18 @@ func benchMessages(ctx context.Context, e *env) error {
 	defer restore()
 	outside := 0
 	for _, b := range messageBenches() {
-		ours := func(ctx context.Context, e *env, _ cell) (figures, error) {
+		if !pick.MatchString(b.name) {
+			continue
+		}
+		var repeated, theirs int64
+		ours := countRepeats(&repeated, func(ctx context.Context, e *env, _ cell) (figures, error) {
 			f, err := b.caller.processes(ctx, e, b.calls)
 			if b.half {
 				f.message /= 2
 			}
 			return f, err
-		}
-		message, _, err := e.alternate(ctx, b.other, rdmaperf, ours)
+		})
+		message, _, err := e.alternate(ctx, b.other, countRepeats(&theirs, rdmaperf), ours)
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
@@ -99,6 +126,9 @@ func benchMessages(ctx context.Context, e *env) error {
 		}
 		fmt.Printf(" %-56s", label)
 		message.printAs("rdmaperf", "msg", "us/message")
+		if repeated > 0 || theirs > 0 {
+			fmt.Printf("   repeated requests: rdmaperf %d, msg %d\n", theirs, repeated)
+		}
 	}
 	fmt.Printf(" outside the goal: %d\n", outside)
 	return nil
@@ -144,9 +174,12 @@ func messageHere(ctx context.Context, role string, args []string, w io.Writer) e
 // small reports whether the calls lend nothing.
 func (c *caller) small() bool { return c.kind == callSmall || c.kind == callSpin }
 
-// options returns the options of both ends.
-func (c *caller) options() msg.Options {
-	if c.kind == callSpin {
+// lends reports whether each call lends its memory.
+func (c *caller) lends() bool { return c.kind == callLent || c.kind == lentSpin }
+
+// options returns the options of the server or of the client.
+func (c *caller) options(server bool) msg.Options {
+	if c.kind == callSpin || server && (c.kind == lentSpin || c.kind == loanSpin) {
 		return msg.Options{Spin: busyWait}
 	}
 	return msg.Options{}
@@ -154,7 +187,7 @@ func (c *caller) options() msg.Options {
 
 // serve prints its address, and serves one client.
 func (c *caller) serve(ctx context.Context, addr string, w io.Writer) error {
-	lc := msg.ListenConfig{Options: c.options(), CM: cm.ListenConfig{Host: c.host}}
+	lc := msg.ListenConfig{Options: c.options(true), CM: cm.ListenConfig{Host: c.host}}
 	ln, err := lc.Listen(ctx, "tcp", addr)
 	if err != nil {
 		return err
@@ -202,7 +235,7 @@ func (c *caller) transfer(ctx context.Context, conn *msg.Conn, m *msg.Message) e
 		return err
 	}
 	defer b.Free()
-	if c.kind == callLent {
+	if c.lends() {
 		err = m.ReadLent(ctx, b.SGE(), 0)
 	} else {
 		var token msg.Token
@@ -222,7 +255,7 @@ func (c *caller) measure(ctx context.Context, from, server string, calls int) (t
 	if err != nil {
 		return 0, err
 	}
-	d := msg.Dialer{Options: c.options(), CM: cm.Dialer{Host: c.host, LocalAddr: src}}
+	d := msg.Dialer{Options: c.options(false), CM: cm.Dialer{Host: c.host, LocalAddr: src}}
 	conn, err := d.Dial(ctx, "tcp", server)
 	if err != nil {
 		return 0, err
@@ -264,7 +297,7 @@ func (c *caller) measure(ctx context.Context, from, server string, calls int) (t
 // bulkRequest returns the request that a goroutine sends again and again.
 func (c *caller) bulkRequest(ctx context.Context, conn *msg.Conn, mr *verbs.MR) (*msg.Request, error) {
 	mem := msg.Memory{Bytes: mr.Bytes(), MR: mr}
-	if c.kind == callLent {
+	if c.lends() {
 		return &msg.Request{Read: mem}, nil
 	}
 	loan, err := conn.Lend(ctx, mem, verbs.RemoteRead)
