@@ -28,7 +28,7 @@ type completions struct {
 //
 // As with [Receiver.HandleLazily], a goroutine that waits for a [Signal] of the CQ polls, and calls fn. If
 // no goroutine has waited or called [Signal.Poll] for the time after, which is positive, a goroutine of the
-// library polls.
+// library polls, at most as much later.
 //
 // fn is called by one goroutine at a time, with the completions in their order, and must not block. wcs is
 // valid during the call. When the CQ has been closed, or cannot be polled for another reason, fn is called

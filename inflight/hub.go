@@ -45,7 +45,7 @@ type hub struct {
 	serverLeads atomic.Bool
 	// wanted is set when a goroutine polls or waits while the server leads and should not.
 	wanted atomic.Bool
-	// polled is set by Signal.Poll. takeOver then waits again.
+	// polled is set by Signal.Poll and at the end of a wait while the timer runs. takeOver then waits again.
 	polled atomic.Bool
 	// owed is the number of operations in flight that no goroutine waits for.
 	owed atomic.Int32
@@ -68,10 +68,11 @@ type hub struct {
 	lingers bool
 	standby bool
 	serve   chan struct{}
-	// patience is the time without a leader after which the server leads. takeover then wakes it. It is
-	// nil while patience is 0.
+	// patience is the time without a leader after which the server leads. takeover then wakes it, at most as
+	// much later. It is nil while patience is 0. ticking is set while it runs.
 	patience time.Duration
 	takeover *time.Timer
+	ticking  bool
 
 	// dead is the error after which no more completions can be received.
 	dead error
@@ -250,20 +251,32 @@ func (h *hub) beLazy(after time.Duration) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.takeover == nil {
-		h.patience = after
+		h.patience, h.ticking = after, true
 		h.takeover = time.AfterFunc(after, h.takeOver)
 	}
 	h.patience = min(h.patience, after)
 }
 
-// takeOver wakes the server if no goroutine leads. It runs when patience has passed since the last leader.
+// awaitTakeOver makes takeOver run when patience has passed without a leader, and at most as much later. It does not
+// change a running timer, because it is called for each message, and setting a timer can cost a system call. The
+// caller holds the lock.
+func (h *hub) awaitTakeOver() {
+	h.polled.Store(h.ticking)
+	if !h.ticking {
+		h.ticking = true
+		h.takeover.Reset(h.patience)
+	}
+}
+
+// takeOver wakes the server if no goroutine leads, and none has led or polled since the timer was set.
 func (h *hub) takeOver() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	h.ticking = false
 	switch {
-	case !h.standby || h.leading:
-	case h.polled.Swap(false):
-		h.takeover.Reset(h.patience)
+	case !h.standby || h.leading: // which sets the timer when it ends
+	case h.polled.Load():
+		h.awaitTakeOver()
 	default:
 		h.wakeServer()
 	}
@@ -331,7 +344,7 @@ func (h *hub) lead() {
 		case h.leading || yields:
 			h.standby = true
 			if !h.leading {
-				h.takeover.Reset(h.patience)
+				h.awaitTakeOver()
 			}
 			h.mu.Unlock()
 			<-h.serve

@@ -23,6 +23,28 @@ func TestTakeOverAfterPoll(t *testing.T) {
 	}
 }
 
+// TestTakeOverAfterWaits lets the server wait again if a wait has ended since the timer was set. Further waits do not
+// set the timer, so that a message does not cost a system call.
+func TestTakeOverAfterWaits(t *testing.T) {
+	h := &hub{serve: make(chan struct{}, 1), standby: true, leading: true, patience: time.Hour}
+	h.takeover = time.AfterFunc(h.patience, h.takeOver)
+	defer h.takeover.Stop()
+	h.resign()
+	h.takeover.Stop()
+	h.resign()
+	if h.takeover.Stop() {
+		t.Error("resign() has set the timer, which it had already set")
+	}
+	h.takeOver()
+	if !h.standby || len(h.serve) != 0 || !h.takeover.Stop() {
+		t.Errorf("takeOver() after a wait: standby = %v with %d tokens, want true with 0, and the timer set", h.standby, len(h.serve))
+	}
+	h.takeOver()
+	if h.standby || len(h.serve) != 1 {
+		t.Errorf("takeOver(): standby = %v with %d tokens, want false with 1", h.standby, len(h.serve))
+	}
+}
+
 // TestOwe wakes the server for the first operation that no goroutine waits for, and takes no lock for further ones.
 func TestOwe(t *testing.T) {
 	h := &hub{serve: make(chan struct{}, 1), serving: true, lingers: true}

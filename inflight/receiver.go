@@ -198,9 +198,9 @@ func (r *Receiver) Handle(fn func(m *Message, err error)) { r.handle(fn, false) 
 // HandleLazily is like Handle for protocols in which few messages are needed before a goroutine waits
 // for another completion of the CQ, or for a [Signal]. Such a goroutine polls the CQ itself. This saves
 // the switch between two goroutines for each message. If no goroutine has waited or called [Signal.Poll] for
-// the time after, a goroutine of the library polls. The functions of a Queue on this CQ may be called as
-// late. With 0 it never polls for fn. The end of a connection is an exception, because Stop and the Close of
-// a QP poll.
+// the time after, a goroutine of the library polls, at most as much later. The functions of a Queue on this
+// CQ may be called as late. With 0 it never polls for fn. The end of a connection is an exception, because
+// Stop and the Close of a QP poll.
 func (r *Receiver) HandleLazily(fn func(m *Message, err error), after time.Duration) {
 	if after > 0 {
 		r.hub.beLazy(after)

@@ -118,7 +118,7 @@ func (h *hub) resign() {
 	switch {
 	case !h.standby:
 	case h.patience > 0:
-		h.takeover.Reset(h.patience)
+		h.awaitTakeOver()
 	default:
 		h.wakeServer()
 	}

@@ -47,5 +47,5 @@
 //
 // A waiting Read or Write polls the completion queue itself. The goroutine polls if none has waited for a
 // millisecond. So a program that computes for longer delays its own written bytes, and the credits of its peer,
-// by up to a millisecond.
+// by up to two milliseconds.
 package rsocket

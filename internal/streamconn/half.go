@@ -20,7 +20,7 @@ type Signal interface {
 }
 
 // PollAfter is the time without a waiting Read or Write after which a goroutine of the library polls for a
-// protocol with Signals. It bounds the delay of the peer by a program that computes.
+// protocol with Signals. Twice this time bounds the delay of the peer by a program that computes.
 const PollAfter = time.Millisecond
 
 // half is one direction of a connection. One goroutine at a time uses it and may wait, so one
