@@ -64,6 +64,13 @@ type SGELimiter interface {
 	MaxSGE() (send, recv int)
 }
 
+// InlineLimiter is a Context that reports its limit for inline data.
+type InlineLimiter interface {
+	Context
+	// MaxInline returns the bytes of inline data that every QP can have.
+	MaxInline() int
+}
+
 // Logger is a Context that logs faults of its device which no call returns.
 type Logger interface {
 	Context

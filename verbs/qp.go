@@ -33,6 +33,9 @@ type QPConfig struct {
 	// receives, 2 elements in each (1 if the device has no more), and 32 bytes inline. QP.Cap returns the actual capacities.
 	// They are lower than requested if a CQ that is made for the QP cannot have that many entries.
 	Cap QPCap
+	// PreferredInline is the number of bytes of inline data that the QP has if the device supports it. Otherwise it has
+	// the device's limit, and at least Cap.Inline.
+	PreferredInline int
 	// SignalAll makes every send complete with a WC, even without SendSignaled.
 	SignalAll bool
 	// XRCD is the domain of a QP of type XRCRecv, which has neither CQs nor queues.

@@ -22,6 +22,9 @@ func (p *PD) createQP(cfg QPConfig) (*QP, error) {
 	if int(cfg.Type) >= len(moves) || !moves[cfg.Type][QPReset][QPInit].ok {
 		return nil, fmt.Errorf("QP type %v: %w", cfg.Type, errors.ErrUnsupported)
 	}
+	if d, ok := p.dev.ctx.(provider.InlineLimiter); ok {
+		cfg.Cap.Inline = max(cfg.Cap.Inline, min(cfg.PreferredInline, d.MaxInline()))
+	}
 	if err := p.dev.checkCap(&cfg.Cap); err != nil {
 		return nil, err
 	}

@@ -24,9 +24,10 @@ type Context struct {
 }
 
 var (
-	_ provider.QueuePinner = (*Context)(nil)
-	_ provider.Logger      = (*Context)(nil)
-	_ provider.SGELimiter  = (*Context)(nil)
+	_ provider.QueuePinner   = (*Context)(nil)
+	_ provider.Logger        = (*Context)(nil)
+	_ provider.SGELimiter    = (*Context)(nil)
+	_ provider.InlineLimiter = (*Context)(nil)
 )
 
 // recordSize is the distance of two doorbell records, the cache line of most processors.
@@ -41,6 +42,9 @@ func (c *Context) PinsQueues() {}
 
 // MaxSGE implements provider.SGELimiter. liberdma has the same constants.
 func (c *Context) MaxSGE() (send, recv int) { return maxSendSGE, maxRecvSGE }
+
+// MaxInline implements provider.InlineLimiter.
+func (c *Context) MaxInline() int { return maxInline }
 
 // SetLog implements provider.Logger.
 func (c *Context) SetLog(l *slog.Logger) { c.log = l }

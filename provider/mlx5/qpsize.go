@@ -79,6 +79,11 @@ func (t transport) overhead() int {
 	return n
 }
 
+var _ provider.InlineLimiter = (*Context)(nil)
+
+// MaxInline implements provider.InlineLimiter. The transport with the largest overhead, XRC, has the lowest limit.
+func (c *Context) MaxInline() int { return max(0, c.caps.maxSQDesc-transportXRC.overhead()-4) }
+
 func (z *qpSize) send(c *caps, t transport, cfg *provider.QPConfig) error {
 	overhead := t.overhead()
 	size, inline := overhead, 0

@@ -50,6 +50,11 @@ type Context struct {
 	windows windows
 }
 
+var _ provider.InlineLimiter = (*Context)(nil)
+
+// MaxInline implements provider.InlineLimiter.
+func (c *Context) MaxInline() int { return maxInline }
+
 // maxUnnumberedAH is the limit of address handles of an rxe that does not number them (up to
 // Linux 5.14). Programs cannot post datagrams there. The limit of newer ones is 32767.
 const maxUnnumberedAH = 100

@@ -48,6 +48,11 @@ type Context struct {
 	keys atomic.Uint32
 }
 
+var _ provider.InlineLimiter = (*Context)(nil)
+
+// MaxInline implements provider.InlineLimiter.
+func (c *Context) MaxInline() int { return abi.SIW_MAX_INLINE }
+
 // Features returns the capabilities of siw. siw reports an invalidation by a peer only to users in the
 // kernel.
 func (c *Context) Features() provider.Features {

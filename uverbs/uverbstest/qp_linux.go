@@ -69,7 +69,7 @@ func (c *context) createQP(req *uverbs.Request) error {
 		return syscall.EINVAL
 	}
 	q.cap = *abi.View[abi.UverbsQPCap](caps.Buf)
-	if q.cap.MaxSendSGE > maxSGE || q.cap.MaxRecvSGE > maxSGE || q.cap.MaxInlineData > 480 {
+	if q.cap.MaxSendSGE > maxSGE || q.cap.MaxRecvSGE > maxSGE || q.cap.MaxInlineData > 512 {
 		return syscall.EINVAL
 	}
 	switch {
