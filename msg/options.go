@@ -97,7 +97,7 @@ func (o *Options) qp() verbs.QPConfig {
 		SendWR: min(o.depth(), maxSends) + spareSends, SendSGE: 1,
 		RecvWR: o.depth(), RecvSGE: 1,
 		Inline: headerLen,
-	}, OneCQ: true, Spin: o.Spin}
+	}, PreferredInline: maxInline, OneCQ: true, Spin: o.Spin}
 }
 
 // param returns the parameters of a connection.

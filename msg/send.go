@@ -43,9 +43,13 @@ type sender struct {
 	granting bool
 	// greeting is set if the peer waits for the first frame.
 	greeting bool
-	scratch  [160]byte // a frame that is posted inline
-	failed   bool      // a send has failed
+	scratch  [maxInline]byte // a frame that is posted inline
+	failed   bool            // a send has failed
 }
+
+// maxInline is the length in bytes of the longest frame that is copied to the send queue, if the device allows it. Such
+// a frame needs no memory of the pool, and the device reads no other memory for it.
+const maxInline = 160
 
 // credits returns the number of frames that can be sent.
 func (s *sender) credits() int { return int(s.granted - s.sent - s.reserved) }
