@@ -8,8 +8,10 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"net"
 	"os"
 	"runtime/debug"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -52,6 +54,60 @@ func TestPost(t *testing.T) {
 	}
 	if n := h.count(); n != 3 || len(failures) != 0 {
 		t.Errorf("memory was freed %d times with %d more failures, want 3 and 0", n, len(failures))
+	}
+}
+
+// TestEnqueue adds requests by Enqueue. Flush, or the post of another request, posts them with one doorbell, in their order.
+func TestEnqueue(t *testing.T) {
+	r := newRig(t, inflight.Config{}, verbs.QPConfig{})
+	var h held
+	enqueue := func(i int) {
+		t.Helper()
+		if err := r.Enqueue(write(i), &h, nil); err != nil {
+			t.Fatalf("Enqueue(%d) = %v", i, err)
+		}
+	}
+	for i, post := range []func(){
+		r.Flush,
+		func() {
+			if err := r.Post(write(2), &h, nil); err != nil {
+				t.Errorf("Post() = %v", err)
+			}
+		},
+	} {
+		enqueue(0)
+		enqueue(1)
+		if n := r.hw.waiting(); n != 0 || r.Pending() != 2 {
+			t.Errorf("requests posted by Enqueue = %d of %d, want 0 of 2", n, r.Pending())
+		}
+		post()
+		wrs := r.hw.take(t, 2+i)
+		for k, wr := range wrs {
+			if wr.RemoteAddr != uint64(k) {
+				t.Errorf("request %d is that of call %d, want the order of the calls", k, wr.RemoteAddr)
+			}
+		}
+		r.hw.complete(verbs.WCSuccess, wrs...)
+		if err := r.Poll(); err != nil {
+			t.Errorf("Poll() = %v", err)
+		}
+	}
+	if c := r.hw.calls; !slices.Equal(c, []int{2, 3}) {
+		t.Errorf("PostSend was called with %v requests, want [2 3]", c)
+	}
+	if n := h.count(); n != 5 {
+		t.Errorf("memory was freed %d times, want 5", n)
+	}
+	enqueue(0)
+	if err := r.qp.Close(); err != nil {
+		t.Errorf("Close() = %v", err)
+	}
+	r.Flush()
+	if n := h.count(); n != 6 {
+		t.Errorf("memory was freed %d times after Close, want 6", n)
+	}
+	if err := r.Enqueue(write(0), &h, nil); !errors.Is(err, net.ErrClosed) || h.count() != 7 {
+		t.Errorf("Enqueue() after Close = %v with %d pieces of memory freed, want %v with 7", err, h.count(), net.ErrClosed)
 	}
 }
 

@@ -250,6 +250,32 @@ func (q *Queue) Submit(wr *verbs.SendWR, hold Holder) (Op, error) {
 func (q *Queue) Post(wr *verbs.SendWR, hold Holder, failed func(error)) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	err := q.enqueue(wr, hold, failed)
+	if err == nil {
+		q.post()
+	}
+	return err
+}
+
+// Enqueue is like Post, but leaves the request to the next post of the Queue, such as Flush. It is for callers with a
+// lock that determines the order of the requests. They call Flush without this lock. So while a goroutine rings a doorbell,
+// others add requests, which it then posts with one doorbell.
+func (q *Queue) Enqueue(wr *verbs.SendWR, hold Holder, failed func(error)) error {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.enqueue(wr, hold, failed)
+}
+
+// Flush posts the requests of Enqueue. If another goroutine posts at the time, Flush returns, and that goroutine posts
+// them. It never blocks.
+func (q *Queue) Flush() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.post()
+}
+
+// enqueue is Enqueue for callers that hold the lock.
+func (q *Queue) enqueue(wr *verbs.SendWR, hold Holder, failed func(error)) error {
 	if q.closed != nil {
 		if hold != nil {
 			hold.Free()
@@ -264,7 +290,7 @@ func (q *Queue) Post(wr *verbs.SendWR, hold Holder, failed func(error)) error {
 		q.hub.owe(1)
 	}
 	o.set(wr, hold, failed)
-	q.push(o)
+	q.add(o)
 	return nil
 }
 
@@ -306,14 +332,14 @@ func (q *Queue) submit(o *op, wr *verbs.SendWR, hold Holder, fn func(error)) {
 	if fn != nil {
 		q.hub.owe(1)
 	}
-	q.push(o)
+	q.add(o)
+	q.post()
 }
 
-// push adds an operation that has its request, and posts pending operations. The caller holds the lock.
-func (q *Queue) push(o *op) {
+// add adds an operation that has its request. The caller holds the lock.
+func (q *Queue) add(o *op) {
 	o.state = opPending
 	q.pending.push(&o.place)
-	q.post()
 }
 
 // release puts an operation back on the free list. The caller holds the lock.

@@ -105,7 +105,7 @@ func (c *Conn) call(ctx context.Context, f *frame, data []byte, lends bool) (*Me
 		return nil, err
 	}
 	c.mu.Lock()
-	defer c.mu.Unlock()
+	defer c.unlock()
 	if err := c.wait(ctx, &cl.waiter); err != nil {
 		c.abandon(cl, lends)
 		return nil, err
@@ -122,7 +122,7 @@ func (c *Conn) begin(ctx context.Context, f *frame, data []byte) (*call, error) 
 		return nil, err
 	}
 	c.mu.Lock()
-	defer c.mu.Unlock()
+	defer c.unlock()
 	cl, err := c.takeCall(ctx, f.parts+1)
 	if err != nil {
 		freeBuf(buf)
@@ -177,7 +177,7 @@ func (c *Conn) dropAnswer(cl *call) {
 	m := cl.message
 	c.finishCall(cl)
 	if m != nil {
-		c.mu.Unlock()
+		c.unlock()
 		m.Free()
 		c.mu.Lock()
 	}
@@ -258,7 +258,7 @@ func (c *Conn) putCall(cl *call) {
 // that no goroutine takes.
 func (c *Conn) awaitCancels() {
 	c.mu.Lock()
-	defer c.mu.Unlock()
+	defer c.unlock()
 	w := c.send.canceller
 	for c.err == nil && c.send.cancels.Len() > 0 {
 		_ = c.wait(context.Background(), w) // an error has ended the connection

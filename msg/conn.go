@@ -71,6 +71,8 @@ type Conn struct {
 	mute bool
 	// err is the reason for which the connection has failed, nil if it has not.
 	err error
+	// queued is set if frames wait for unlock to post them.
+	queued bool
 	// closed is set by Close.
 	closed bool
 	// over ends with the connection. It is the parent of the contexts of messages.
@@ -108,9 +110,20 @@ func newConn(conn *cm.Conn, opts Options, peer hello, passive bool) (*Conn, erro
 	c.send.greeting = iwarp && !passive
 	conn.HandleMessagesLazily(c.handle, 0)
 	c.mu.Lock()
-	defer c.mu.Unlock()
+	defer c.unlock()
 	c.pump()
 	return c, nil
+}
+
+// unlock releases the lock, and posts the frames of this critical section. It rings the doorbell without the lock. So
+// the frames that other goroutines send in the meantime share the next doorbell.
+func (c *Conn) unlock() {
+	queued := c.queued
+	c.queued = false
+	c.mu.Unlock()
+	if queued {
+		c.queue.Flush()
+	}
 }
 
 // LocalAddr returns the connection's own address.
@@ -137,7 +150,7 @@ func (c *Conn) Done() <-chan struct{} { return c.over.Done() }
 // net.ErrClosed.
 func (c *Conn) Err() error {
 	c.mu.Lock()
-	defer c.mu.Unlock()
+	defer c.unlock()
 	if c.err == nil {
 		return nil
 	}
@@ -206,7 +219,7 @@ func (w *waiter) again() {
 // wait waits until w is done. The caller holds the lock, which wait releases during the wait. If it
 // returns an error, the context has ended, and w is not done. If the CQ cannot be polled, the connection fails.
 func (c *Conn) wait(ctx context.Context, w *waiter) error {
-	c.mu.Unlock()
+	c.unlock()
 	err := w.signal.Wait(ctx)
 	c.mu.Lock()
 	if !w.done && err != nil && ctx.Err() == nil {
@@ -262,14 +275,14 @@ func (w *waiter) failed(err error) {
 // end takes the end of the connection after the last message.
 func (c *Conn) end(err error) {
 	c.mu.Lock()
-	defer c.mu.Unlock()
+	defer c.unlock()
 	c.fail(err)
 }
 
 // sendFailed takes the error of a send. The end of the connection follows it.
 func (c *Conn) sendFailed(err error) {
 	c.mu.Lock()
-	defer c.mu.Unlock()
+	defer c.unlock()
 	if !c.send.failed && !c.closed {
 		c.send.failed = true
 		go c.conn.Explain(err) // which records the cause, and may wait
@@ -303,7 +316,7 @@ func (c *Conn) Close() error {
 	for c.recv.messages.Len() > 0 {
 		dropped = append(dropped, c.recv.messages.Pop())
 	}
-	c.mu.Unlock()
+	c.unlock()
 	if flush {
 		ctx, cancel := context.WithTimeout(context.Background(), closeGrace)
 		_ = c.conn.Probe(ctx) // behind all messages

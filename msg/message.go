@@ -105,7 +105,7 @@ func (m *Message) Free() {
 // release takes back a message without references.
 func (c *Conn) release(m *Message) {
 	c.mu.Lock()
-	defer c.mu.Unlock()
+	defer c.unlock()
 	if m.kind == kindRequest && !m.answered {
 		c.answer(m, &frame{kind: kindFailure}, nil, nil)
 	}
@@ -128,7 +128,7 @@ func (c *Conn) release(m *Message) {
 func (m *Message) Context() context.Context {
 	c := m.conn
 	c.mu.Lock()
-	defer c.mu.Unlock()
+	defer c.unlock()
 	if m.ctx == nil {
 		m.ctx, m.cancel = context.WithCancel(c.over)
 		if m.over {
@@ -153,8 +153,8 @@ var (
 	errInTransfer = fmt.Errorf("a transfer of the memory that the request lends is in progress: %w", syscall.EBUSY)
 )
 
-// Reply answers a request. It copies data, of at most Conn.MaxLen bytes. It returns when the device has
-// got the reply, and waits only for memory, until ctx ends. A request is answered once. The message
+// Reply answers a request. It copies data, of at most Conn.MaxLen bytes. It waits only for memory, until
+// ctx ends, and not until the device has sent the reply. A request is answered once. The message
 // stays valid until Free. The errors are as in Conn.Send. It fails
 // with syscall.EBUSY during a transfer of memory that the request lends. After an error for which the connection goes
 // on, the request can be answered again.
@@ -174,7 +174,7 @@ func (m *Message) answer(ctx context.Context, f *frame, data []byte) error {
 	buf, err := c.buffer(ctx, data)
 	if err == nil {
 		c.mu.Lock()
-		defer c.mu.Unlock()
+		defer c.unlock()
 		switch {
 		case m.kind != kindRequest:
 			err = errNotRequest

@@ -50,7 +50,7 @@ func (r *receiver) due() bool {
 func (c *Conn) Receive(ctx context.Context) (*Message, error) {
 	cdev.NeedContext(ctx)
 	c.mu.Lock()
-	defer c.mu.Unlock()
+	defer c.unlock()
 	r := &c.recv
 	if r.messages.Len() > 0 {
 		return r.messages.Pop(), nil
@@ -89,7 +89,7 @@ func (c *Conn) handle(in *inflight.Message, err error) {
 	}
 	c.pollSends()
 	c.mu.Lock()
-	defer c.mu.Unlock()
+	defer c.unlock()
 	if c.err != nil {
 		in.Free()
 		return

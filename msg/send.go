@@ -58,7 +58,7 @@ func (s *sender) credits() int { return int(s.granted - s.sent - s.reserved) }
 const pollEvery = 16
 
 // Send sends a one-way message with a tag. It copies data, of at most MaxLen bytes. Send waits until the
-// peer has room for the message, and returns when the device has got it. Later failures end the
+// peer has room for the message, and not until the device has sent it. Later failures end the
 // connection. The messages of one goroutine arrive in their order, and so do its calls.
 //
 // The error is the error of ctx if that ends before there is room. It wraps syscall.EMSGSIZE if data is longer than
@@ -70,7 +70,7 @@ func (c *Conn) Send(ctx context.Context, tag uint64, data []byte) error {
 		return c.opError(opSend, err)
 	}
 	c.mu.Lock()
-	defer c.mu.Unlock()
+	defer c.unlock()
 	if err := c.takeCredit(ctx); err != nil {
 		freeBuf(buf)
 		return c.opError(opSend, err)
@@ -192,8 +192,8 @@ func (c *Conn) pump() {
 	}
 }
 
-// post posts a frame. It takes over buf, which has the data unless it is nil. The caller holds the
-// lock and has checked that there is a credit.
+// post puts a frame into the queue. unlock posts it. post takes over buf, which has the data unless it is nil. The
+// caller holds the lock and has checked that there is a credit.
 func (c *Conn) post(f *frame, data []byte, buf *pool.Buf) {
 	s, r := &c.send, &c.recv
 	s.greeting = false
@@ -218,7 +218,8 @@ func (c *Conn) post(f *frame, data []byte, buf *pool.Buf) {
 		wr.SGList, hold = mem.NoEscape(sg[:]), buf
 	}
 	c.unpolled.Add(1)
-	if err := c.queue.Post(&wr, hold, c.failed); err != nil {
+	c.queued = true
+	if err := c.queue.Enqueue(&wr, hold, c.failed); err != nil {
 		c.fail(err) // the QP was closed
 	}
 }

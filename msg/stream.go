@@ -97,7 +97,7 @@ func (r *Replies) Next(ctx context.Context) (*Message, error) {
 // next takes the next reply of a call. last is set if the call has ended.
 func (c *Conn) next(ctx context.Context, cl *call) (m *Message, last bool, err error) {
 	c.mu.Lock()
-	defer c.mu.Unlock()
+	defer c.unlock()
 	for {
 		switch {
 		case cl.stream.parts.Len() > 0:
@@ -129,7 +129,7 @@ func (r *Replies) Close() error {
 		dropped = append(dropped, cl.stream.parts.Pop())
 	}
 	c.abandon(cl, len(r.lent) > 0)
-	c.mu.Unlock()
+	c.unlock()
 	for _, m := range dropped {
 		m.Free()
 	}
@@ -232,7 +232,7 @@ func (m *Message) ReplyPart(ctx context.Context, tag uint64, data []byte) error 
 	buf, err := c.buffer(ctx, data)
 	if err == nil {
 		c.mu.Lock()
-		defer c.mu.Unlock()
+		defer c.unlock()
 		if err = m.takePartCredit(ctx); err != nil {
 			freeBuf(buf)
 		}

@@ -116,11 +116,11 @@ func (m *Message) transfer(ctx context.Context, b *bulk, local verbs.SGE, lent T
 	c.mu.Lock()
 	m.transfers++
 	m.Ref()
-	c.mu.Unlock()
+	c.unlock()
 	err := c.transfer(ctx, b, local, lent.Slice(off, int(local.Length)), m)
 	c.mu.Lock()
 	m.transfers--
-	c.mu.Unlock()
+	c.unlock()
 	m.Free()
 	return err
 }
@@ -189,7 +189,7 @@ func (c *Conn) takeChunk(ctx context.Context, b *bulk, n int, m *Message, wait b
 		return false, err
 	}
 	c.mu.Lock()
-	defer c.mu.Unlock()
+	defer c.unlock()
 	if err := c.transferable(m); err != nil {
 		return false, err
 	}
@@ -238,7 +238,7 @@ func (c *Conn) transferable(m *Message) error {
 
 func (c *Conn) putChunk(b *bulk, n int) {
 	c.mu.Lock()
-	defer c.mu.Unlock()
+	defer c.unlock()
 	b.put(n)
 }
 
