@@ -13,6 +13,7 @@ import (
 	"purerdma/inflight"
 	"purerdma/internal/cdev"
 	"purerdma/internal/fifo"
+	"purerdma/pool"
 )
 
 // States of a call.
@@ -100,13 +101,17 @@ func (c *Conn) Call(ctx context.Context, tag uint64, data []byte) (*Message, err
 // call sends a request and waits for the answer. lends is set if the peer can reach memory until it has
 // answered.
 func (c *Conn) call(ctx context.Context, f *frame, data []byte, lends bool) (*Message, error) {
-	cl, err := c.begin(ctx, f, data)
+	buf, err := c.buffer(ctx, data)
 	if err != nil {
 		return nil, err
 	}
 	c.mu.Lock()
 	defer c.unlock()
-	if err := c.wait(ctx, &cl.waiter); err != nil {
+	cl, err := c.begin(ctx, f, data, buf)
+	if err != nil {
+		return nil, err
+	}
+	if err := c.wait(ctx, &cl.waiter); err != nil { // which posts the request
 		c.abandon(cl, lends)
 		return nil, err
 	}
@@ -115,14 +120,9 @@ func (c *Conn) call(ctx context.Context, f *frame, data []byte, lends bool) (*Me
 	return m, err
 }
 
-// begin sends a request.
-func (c *Conn) begin(ctx context.Context, f *frame, data []byte) (*call, error) {
-	buf, err := c.buffer(ctx, data)
-	if err != nil {
-		return nil, err
-	}
-	c.mu.Lock()
-	defer c.unlock()
+// begin sends a request. It takes over buf, which has the data unless it is nil. The caller holds the lock, which begin
+// releases while it waits for a call and a credit.
+func (c *Conn) begin(ctx context.Context, f *frame, data []byte, buf *pool.Buf) (*call, error) {
 	cl, err := c.takeCall(ctx, f.parts+1)
 	if err != nil {
 		freeBuf(buf)

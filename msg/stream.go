@@ -54,7 +54,13 @@ func (c *Conn) Stream(ctx context.Context, r *Request) (*Replies, error) {
 	if err != nil {
 		return nil, c.opError(opCall, err)
 	}
-	cl, err := c.begin(ctx, &f, data)
+	buf, err := c.buffer(ctx, data)
+	var cl *call
+	if err == nil {
+		c.mu.Lock()
+		cl, err = c.begin(ctx, &f, data, buf)
+		c.unlock()
+	}
 	if err != nil {
 		if failed := c.takeBack(lent, c.patience(ctx)); failed != nil {
 			err = failed
