@@ -33,7 +33,7 @@ func TestStream(t *testing.T) {
 				lc := stream.ListenConfig{Private: private, CM: cm.ListenConfig{Host: k.Host()}}
 				d := stream.Dialer{CM: cm.Dialer{Host: k.Host()}}
 				nettest.TestConn(t, func() (net.Conn, net.Conn, func(), error) {
-					return pipe(&lc, &d, netip.MustParseAddr("10.0.0.1"))
+					return pipe(lc.Listen, d.DialContext, netip.MustParseAddr("10.0.0.1"))
 				})
 				nothingLeft(t, k)
 			})
@@ -62,12 +62,12 @@ func receives(private bool) string {
 }
 
 // pipe implements nettest.MakePipe with a listener on an address.
-func pipe(lc *stream.ListenConfig, d *stream.Dialer, server netip.Addr) (c1, c2 net.Conn, stop func(), err error) {
-	ln, err := lc.Listen(context.Background(), "tcp", netip.AddrPortFrom(server, 0).String())
+func pipe(listen func(ctx context.Context, network, address string) (net.Listener, error), dial func(ctx context.Context, network, address string) (net.Conn, error), server netip.Addr) (c1, c2 net.Conn, stop func(), err error) {
+	ln, err := listen(context.Background(), "tcp", netip.AddrPortFrom(server, 0).String())
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	c1, err = d.DialContext(context.Background(), "tcp", ln.Addr().String())
+	c1, err = dial(context.Background(), "tcp", ln.Addr().String())
 	if err != nil {
 		return nil, nil, nil, errors.Join(err, ln.Close())
 	}

@@ -37,7 +37,7 @@ func TestVMStream(t *testing.T) {
 			d := stream.Dialer{CM: cm.Dialer{LocalAddr: cm.AddrFrom(netip.AddrPortFrom(hosts[1].IPv4, 0))}}
 			vmtest.OverRDMA(t, basicIO, func() {
 				nettest.TestConn(t, func() (net.Conn, net.Conn, func(), error) {
-					return pipe(&lc, &d, hosts[0].IPv4)
+					return pipe(lc.Listen, d.DialContext, hosts[0].IPv4)
 				})
 			})
 		})
