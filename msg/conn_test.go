@@ -141,35 +141,42 @@ func TestFullWindows(t *testing.T) {
 // TestSlowConsumer stops receiving on one connection. Other connections of the same server go on.
 func TestSlowConsumer(t *testing.T) {
 	streamconntest.OnMachines(t, func(t *testing.T, k *cmtest.Kernel) {
-		ln := listen(t, k, msg.Options{Window: 4})
-		stopped := dial(t, k, msg.Options{}, ln)
-		held := accept(t, ln)
-		c := dial(t, k, msg.Options{}, ln)
-		go serve(accept(t, ln))
-		for i := range 4 {
-			if err := stopped.Send(streamconntest.Deadline(t), uint64(i), nil); err != nil {
-				t.Fatalf("Send() of message %d = %v", i, err)
-			}
-		}
-		short, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-		defer cancel()
-		if err := stopped.Send(short, 4, nil); !errors.Is(err, os.ErrDeadlineExceeded) {
-			t.Errorf("Send() into a full window = %v, want %v", err, os.ErrDeadlineExceeded)
-		}
-		for i := range 20 {
-			check(t, streamconntest.Deadline(t), c, uint64(i), pattern(i, 100))
-		}
-		for i := range 4 {
-			m, err := held.Receive(streamconntest.Deadline(t))
-			if err != nil || m.Tag() != uint64(i) {
-				t.Fatalf("Receive() = %v, %v, want message %d", m, err, i)
-			}
-			m.Free()
-		}
-		if err := stopped.Send(streamconntest.Deadline(t), 4, nil); err != nil {
-			t.Errorf("Send() after Free = %v", err)
-		}
+		ln := listen(t, k, msg.Options{Window: slowWindow})
+		slowConsumer(t, ln, func() *msg.Conn { return dial(t, k, msg.Options{}, ln) })
 	})
+}
+
+// slowWindow is the Options.Window of the listener of slowConsumer.
+const slowWindow = 4
+
+func slowConsumer(t *testing.T, ln *msg.Listener, connect func() *msg.Conn) {
+	stopped := connect()
+	held := accept(t, ln)
+	c := connect()
+	go serve(accept(t, ln))
+	for i := range slowWindow {
+		if err := stopped.Send(streamconntest.Deadline(t), uint64(i), nil); err != nil {
+			t.Fatalf("Send() of message %d = %v", i, err)
+		}
+	}
+	short, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	if err := stopped.Send(short, slowWindow, nil); !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("Send() into a full window = %v, want %v", err, os.ErrDeadlineExceeded)
+	}
+	for i := range 20 {
+		check(t, streamconntest.Deadline(t), c, uint64(i), pattern(i, 100))
+	}
+	for i := range slowWindow {
+		m, err := held.Receive(streamconntest.Deadline(t))
+		if err != nil || m.Tag() != uint64(i) {
+			t.Fatalf("Receive() = %v, %v, want message %d", m, err, i)
+		}
+		m.Free()
+	}
+	if err := stopped.Send(streamconntest.Deadline(t), slowWindow, nil); err != nil {
+		t.Errorf("Send() after Free = %v", err)
+	}
 }
 
 // TestFailures fails calls, by Fail and by Free of the request.

@@ -172,6 +172,23 @@ func TestVMPeerBreaks(t *testing.T) {
 	}
 }
 
+// TestVMSlowConsumer fills the window of a peer that takes nothing. Another connection of the same listener continues.
+func TestVMSlowConsumer(t *testing.T) {
+	before := vmtest.RNRs(t)
+	ln, d := vmEnds(t, ends{listen: msg.Options{Window: slowWindow}})
+	slowConsumer(t, ln, func() *msg.Conn {
+		c, err := d.Dial(streamconntest.Deadline(t), "tcp", ln.Addr().String())
+		if err != nil {
+			t.Fatalf("Dial() = %v", err)
+		}
+		t.Cleanup(func() { closed(t, c) })
+		return c
+	})
+	if now := vmtest.RNRs(t); now != before {
+		t.Errorf("RNRs() grew by %d, want 0", now-before)
+	}
+}
+
 // TestVMLentMemory makes calls that lend memory, in both directions at a time, with small calls between them.
 func TestVMLentMemory(t *testing.T) {
 	c, s := vmPair(t, ends{})

@@ -10,10 +10,12 @@ import (
 	"net/netip"
 	"os"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
 	"purerdma/cm"
+	"purerdma/inflight"
 	"purerdma/internal/streamconn/streamconntest"
 	"purerdma/internal/vmtest"
 	"purerdma/stream"
@@ -58,6 +60,41 @@ func TestVMTransfer(t *testing.T) {
 				streamconntest.Transfer(t, c, s, size)
 			})
 		})
+	}
+}
+
+// TestVMPeerBreaks has peers violate the protocol. The error names the violation, and another connection of the listener
+// continues.
+func TestVMPeerBreaks(t *testing.T) {
+	ln, d := vmEnds(t, ends{})
+	conn, err := d.DialContext(streamconntest.Deadline(t), "tcp", ln.Addr().String())
+	if err != nil {
+		t.Fatalf("d.DialContext: %v", err)
+	}
+	defer streamconntest.Abort(conn.(*stream.Conn))
+	echo := accept(t, ln)
+	go io.Copy(echo, streamconntest.OnlyReader(echo))
+	raw := d.CM
+	raw.Param = &cm.ConnParam{PrivateData: stream.Hello(0, 4096, 8)}
+	raw.Receive = &inflight.ReceiveConfig{Size: stream.DefaultSlot}
+	for name, b := range map[string][]byte{
+		"no credit left":   stream.Frame(0, 1000, 8, []byte("data")),
+		"too many credits": stream.Frame(0, 1, 1<<20, []byte("data")),
+		"end confirmed":    stream.Frame(stream.FlagFINAck, 1, 8, nil),
+	} {
+		peer, err := raw.Dial(streamconntest.Deadline(t), "tcp", ln.Addr().String())
+		if err != nil {
+			t.Fatalf("raw.Dial: %v", err)
+		}
+		victim := accept(t, ln)
+		_ = streamconntest.SendRaw(t, peer, b) // the victim may have ended the connection
+		victim.SetReadDeadline(time.Now().Add(streamconntest.Limit))
+		if n, err := victim.Read(make([]byte, 1)); !errors.Is(err, syscall.EPROTO) {
+			t.Errorf("%s: Read = %d, %v, want %v", name, n, err, syscall.EPROTO)
+		}
+		streamconntest.Abort(victim)
+		peer.Close()
+		pingPong(t, conn)
 	}
 }
 
