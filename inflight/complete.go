@@ -34,8 +34,8 @@ func (q *Queue) arrived(seq uint32, wc *verbs.WC) {
 		}
 		// Completions come in order. A request that has none before an error has succeeded.
 		// But a driver may lose completions of a QP in the error state, and then flush later
-		// requests. No success is assumed there.
-		if failure != nil && (from == seq || o.signaled || wc.Status == verbs.WCWRFlushErr) {
+		// requests. No success is assumed there, except for quiet requests.
+		if failure != nil && (from == seq || o.signaled || wc.Status == verbs.WCWRFlushErr && !o.isQuiet()) {
 			o.err = failure
 		}
 		q.complete(o)
@@ -110,8 +110,16 @@ func (q *Queue) drop(end uint32) {
 
 // flush completes an operation without a completion of the device. The caller holds the lock.
 func (q *Queue) flush(o *op) {
-	o.err = &verbs.WCError{Status: verbs.WCWRFlushErr, QPNum: q.qp.Num(), ID: o.wr.ID}
+	if !o.isQuiet() {
+		o.err = &verbs.WCError{Status: verbs.WCWRFlushErr, QPNum: q.qp.Num(), ID: o.wr.ID}
+	}
 	q.complete(o)
+}
+
+// isQuiet reports whether the operation was posted, no goroutine waits for it, and the device reports only its failure.
+// Most such operations have succeeded long before. So the end of the QP is no failure of them. The caller holds the lock.
+func (o *op) isQuiet() bool {
+	return o.state == opPosted && o.lazy && o.hold == nil && !o.signaled
 }
 
 // skipCompleted moves head to the oldest operation that has not completed. The caller holds the
@@ -131,7 +139,9 @@ func (q *Queue) end() {
 	for ; q.head != q.tail; q.head++ {
 		if o := q.at(q.head); o != nil {
 			q.ring[q.head&uint32(len(q.ring)-1)] = nil
-			o.err = net.ErrClosed
+			if !o.isQuiet() {
+				o.err = net.ErrClosed
+			}
 			q.complete(o)
 		}
 	}

@@ -57,6 +57,115 @@ func TestPost(t *testing.T) {
 	}
 }
 
+// TestQuietPosts posts requests without memory, one at a time. Every 16th has a completion, which completes the others.
+// Requests with memory all have one.
+func TestQuietPosts(t *testing.T) {
+	r := newRig(t, inflight.Config{}, verbs.QPConfig{})
+	failures := make(chan error, 100)
+	failed := func(err error) { failures <- err }
+	signaled := func(n int, hold inflight.Holder) (count int) {
+		t.Helper()
+		for i := range n {
+			if err := r.Post(write(i), hold, failed); err != nil {
+				t.Fatalf("Post() = %v", err)
+			}
+			wrs := r.hw.take(t, 1)
+			count += int(wrs[0].Flags & verbs.SendSignaled / verbs.SendSignaled)
+			r.hw.complete(verbs.WCSuccess, wrs...)
+		}
+		if err := r.Poll(); err != nil {
+			t.Errorf("Poll() = %v", err)
+		}
+		return count
+	}
+	if n := signaled(32, nil); n != 2 || r.Pending() != 0 {
+		t.Errorf("completions of 32 requests without memory = %d with %d pending, want 2 with 0", n, r.Pending())
+	}
+	if n := signaled(5, new(held)); n != 5 {
+		t.Errorf("completions of 5 requests with memory = %d, want 5", n)
+	}
+	if n := signaled(10, nil); n != 0 || r.Pending() != 10 {
+		t.Errorf("completions of 10 requests without memory = %d with %d pending, want 0 with 10", n, r.Pending())
+	}
+	if err := r.Post(write(0), nil, failed); err != nil {
+		t.Fatalf("Post() = %v", err)
+	}
+	r.hw.complete(verbs.WCRetryExcErr, r.hw.take(t, 1)...)
+	if err := r.Poll(); err != nil {
+		t.Errorf("Poll() = %v", err)
+	}
+	var wc *verbs.WCError
+	if err := early(failures); !errors.As(err, &wc) || wc.Status != verbs.WCRetryExcErr {
+		t.Errorf("failed was called with %v, want the status %q", err, verbs.WCRetryExcErr)
+	}
+	want := uint64(1) // failures
+	for _, end := range []string{"flush", "reset", "Close"} {
+		signaled(3, nil)
+		var err error
+		switch end {
+		case "flush":
+			want++ // of the request whose completion it is
+			if err = r.Post(write(0), nil, failed); err == nil {
+				r.hw.complete(verbs.WCWRFlushErr, r.hw.take(t, 1)...)
+				err = r.Poll()
+			}
+			if failure := early(failures); failure == nil {
+				t.Error("failed was not called for a flushed request")
+			}
+		case "reset":
+			err = r.qp.Modify(&verbs.QPAttr{State: verbs.QPReset}, verbs.QPAttrState)
+		case "Close":
+			err = r.qp.Close()
+		}
+		if err != nil {
+			t.Errorf("%s = %v", end, err)
+		}
+		if n := r.Stats().Failed; len(failures) != 0 || n != want || r.Pending() != 0 {
+			t.Errorf("after the %s: %d further failures, Stats().Failed = %d with %d pending, want 0, %d and 0", end, len(failures), n, r.Pending(), want)
+		}
+	}
+}
+
+// TestQuietPostBehindOthers posts a request without memory in one batch behind an operation. The batch has a
+// completion, because a goroutine waits for the operation.
+func TestQuietPostBehindOthers(t *testing.T) {
+	r := newRig(t, inflight.Config{}, verbs.QPConfig{})
+	release := heldPost(t, r)
+	op := r.submit(t, 1, nil)
+	if err := r.Post(write(2), nil, nil); err != nil {
+		t.Fatalf("Post() = %v", err)
+	}
+	first := release()
+	r.hw.complete(verbs.WCSuccess, r.hw.take(t, 3)...)
+	for i, p := range []inflight.Op{first, op} {
+		if err := p.Wait(soon(t)); err != nil {
+			t.Errorf("Wait() of operation %d = %v", i, err)
+		}
+	}
+}
+
+// TestQuietPostsFillTheQueue posts many more requests without memory than fit. Some of them have completions, so that
+// all are posted.
+func TestQuietPostsFillTheQueue(t *testing.T) {
+	for _, depth := range []int{1, 2, 4, 64} {
+		r := newRig(t, inflight.Config{}, verbs.QPConfig{Cap: verbs.QPCap{SendWR: depth}})
+		n := 3*r.qp.Cap().SendWR + 20
+		for i := range n {
+			if err := r.Post(write(i), nil, nil); err != nil {
+				t.Fatalf("Post(%d) = %v", i, err)
+			}
+		}
+		for done := 0; done < n; {
+			wrs := r.hw.take(t, 1)
+			if wrs[0].RemoteAddr != uint64(done) {
+				t.Fatalf("request %d is that of call %d, want the order of the calls", done, wrs[0].RemoteAddr)
+			}
+			r.hw.complete(verbs.WCSuccess, wrs...)
+			done++
+		}
+	}
+}
+
 // TestEnqueue adds requests by Enqueue. Flush, or the post of another request, posts them with one doorbell, in their order.
 func TestEnqueue(t *testing.T) {
 	r := newRig(t, inflight.Config{}, verbs.QPConfig{})

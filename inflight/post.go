@@ -15,6 +15,14 @@ const (
 	signalPeriod = 4
 )
 
+// maxQuiet bounds the consecutive requests without a completion that are posted one at a time.
+const maxQuiet = 15
+
+// mayBeQuiet reports whether the operation needs no completion. No goroutine waits for it, and it has no memory. A later
+// request completes it, and a failure has a completion in any case. So a message costs no completion, and no wake-up of
+// a goroutine that waits for the answer. The caller holds the lock.
+func (o *op) mayBeQuiet() bool { return o.lazy && o.hold == nil && o.unowed }
+
 // post posts pending operations as long as there is room. The caller holds the lock, which
 // post releases during a post. If another goroutine posts already, it also posts the operations that
 // were added.
@@ -59,12 +67,16 @@ func (q *Queue) gather() int {
 		q.copySlices(&q.batch[len(q.batch)-1])
 	}
 	n := len(q.batch)
+	needed := false // by one of the requests since the last one with SendSignaled
 	for i := range q.batch {
 		o := q.at(q.tail - uint32(n-i))
-		o.signaled = q.signalAll || i == n-1 || i%signalPeriod == signalPeriod-1
+		needed = needed || !o.mayBeQuiet() || q.quiet >= min(maxQuiet, q.depth/4)
+		o.signaled = q.signalAll || i == n-1 && needed || i%signalPeriod == signalPeriod-1
 		q.batch[i].Flags &^= verbs.SendSignaled
+		q.quiet++
 		if o.signaled {
 			q.batch[i].Flags |= verbs.SendSignaled
+			q.quiet, needed = 0, false
 		}
 	}
 	return n

@@ -68,6 +68,8 @@ type Queue struct {
 	reads int
 	// used counts the operations in pending and ring.
 	used int
+	// quiet counts the requests since the last one with SendSignaled.
+	quiet int
 	// posting is set while a goroutine posts, without the lock.
 	posting bool
 	// waits is set while the queue is in hub.posts, a list that is linked by nextPost.
@@ -247,6 +249,9 @@ func (q *Queue) Submit(wr *verbs.SendWR, hold Holder) (Op, error) {
 // Unlike Submit and Detach, Post starts no goroutine that polls for the completion. The next goroutine
 // that polls the send CQ takes it, in a wait for another operation or in Poll. While the send queue is
 // full, requests wait for completions, so a goroutine polls.
+//
+// Most requests without hold have no completion unless they fail. They count as pending until a later request
+// has completed. The end of the QP is then no failure of theirs.
 func (q *Queue) Post(wr *verbs.SendWR, hold Holder, failed func(error)) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -36,9 +36,10 @@ type hello struct {
 
 // mostInFlight bounds the operations in flight to a peer, with a send queue of a number of requests. Each frame
 // belongs to a receive of the peer. The peer may use a receive again before its acknowledgment has arrived, so a
-// receive counts twice. All other operations wait for room in the send queue, except the binds of windows.
+// receive counts twice. Some frames have no completion of their own. All other operations wait for room in the send
+// queue, except the binds of windows.
 func mostInFlight(peer hello, sendWR int) int {
-	return 2*(peer.window+peer.calls+controlKinds) + sendWR
+	return 2*(peer.window+peer.calls+controlKinds) + pollEvery + sendWR
 }
 
 // encode returns the private data.
