@@ -113,9 +113,9 @@ func TestLentMemory(t *testing.T) {
 		ctx := streamconntest.Deadline(t)
 		var all sync.WaitGroup
 		for _, from := range []*msg.Conn{c, s} {
-			for g, mr := range []*verbs.MR{nil, windowMR(t, from, 600_000)} {
+			for g, mr := range []*verbs.MR{nil, windowMR(t, from, 1_200_000)} {
 				all.Go(func() {
-					for i, n := range []int{1, 33, 5000, 64 << 10, 68<<10 + 1, 300_000} {
+					for i, n := range []int{1, 33, 5000, 256 << 10, 260<<10 + 1, 600_000} {
 						exchange(t, ctx, from, g+i, n, mr)
 					}
 				})

@@ -197,9 +197,9 @@ func TestVMLentMemory(t *testing.T) {
 	go serveLent(s)
 	var all sync.WaitGroup
 	for _, from := range []*msg.Conn{c, s} {
-		for g, mr := range []*verbs.MR{nil, windowMR(t, from, 1<<20)} {
+		for g, mr := range []*verbs.MR{nil, windowMR(t, from, 1_200_000)} {
 			all.Go(func() {
-				for i, n := range []int{33, 5000, 68<<10 + 1, 500_000} {
+				for i, n := range []int{33, 5000, 260<<10 + 1, 600_000} {
 					exchange(t, ctx, from, g+i, n, mr)
 				}
 			})
