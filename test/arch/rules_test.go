@@ -87,9 +87,10 @@ var rules = map[string]rule{
 	"cmd/rdmavm":                 {ours: []string{"cmd/internal/version", "test/microvm/..."}, xsys: true},
 	// A device model for the project's tests and for users' tests.
 	"test/pci":                       {unsafe: []string{"word.go"}},
+	"test/ethernet":                  {},
 	"test/vfiouser":                  {ours: []string{"test/pci"}, xsys: true},
 	"test/erdma":                     {ours: []string{"test/pci"}},
-	"test/connectx":                  {ours: []string{"test/connectx/prm", "test/pci"}, unsafe: []string{"poll.go"}},
+	"test/connectx":                  {ours: []string{"test/connectx/prm", "test/ethernet", "test/pci"}, unsafe: []string{"poll.go"}},
 	"test/connectx/prm":              {},
 	"test/connectx/cards":            {ours: []string{"test/connectx", "test/connectx/prm", "test/pci"}},
 	"test/connectx/tracediff/halves": {ours: []string{"test/connectx/tracediff"}},

@@ -64,7 +64,7 @@ type Device struct {
 	mac       [6]byte
 	needsBoot bool // whether to reject commands until the driver has started the device
 	fw        firmware
-	ethernet
+	frameObjects
 
 	quirks
 	defects

@@ -4,11 +4,11 @@ package connectx
 
 import (
 	"bytes"
-	"encoding/hex"
 	"slices"
 	"testing"
 
 	"purerdma/test/connectx/prm"
+	"purerdma/test/ethernet"
 )
 
 func TestFrames(t *testing.T) {
@@ -17,21 +17,21 @@ func TestFrames(t *testing.T) {
 	r := b.rq(16, nil)
 	b.all(b.tir(nil, r))
 	for i, n := range []int{1, 2, 18, 19, 100, 1400} {
-		for _, proto := range []byte{protoUDP, protoTCP} {
+		for _, proto := range []byte{ethernet.UDP, ethernet.TCP} {
 			for _, inline := range []int{0, 2, 14, 18, 19, 42} {
 				data := bytes.Repeat([]byte{byte(i + 1)}, n)
 				frame := a.frame(b, proto, data)
 				a.post(prm.WQESend, checksums, frame[:inline], frame[inline:])
 				a.sent(0)
 				got, e := r.next()
-				h, _ := parse(got)
+				h, _ := ethernet.Parse(got)
 				if len(got) != len(frame) || !bytes.Equal(got[:16], frame[:16]) || !bytes.HasSuffix(got, data) {
 					t.Fatalf("%d bytes of protocol %d, %d inline: got %x, want %x", n, proto, inline, got, frame)
 				}
-				if ok3, ok4 := h.verify(); !ok3 || !ok4 || !prm.EthernetCQE.L3OK.Is(e) || !prm.EthernetCQE.L4OK.Is(e) {
+				if ok3, ok4 := h.Verify(); !ok3 || !ok4 || !prm.EthernetCQE.L3OK.Is(e) || !prm.EthernetCQE.L4OK.Is(e) {
 					t.Errorf("%d bytes of protocol %d: checksums %v, %v, completion %x", n, proto, ok3, ok4, e)
 				}
-				if c := prm.EthernetCQE.Checksum.Get(e); uint16(c) != fold(sum(got[14:], 0)) {
+				if c := prm.EthernetCQE.Checksum.Get(e); uint16(c) != ethernet.Fold(ethernet.Sum(got[14:], 0)) {
 					t.Errorf("%d bytes of protocol %d: sum %#x", n, proto, c)
 				}
 				r.post(1)
@@ -40,7 +40,7 @@ func TestFrames(t *testing.T) {
 	}
 	// Data may also be inline, after the headers or without headers.
 	for n := range 64 {
-		frame := a.frame(b, protoUDP, bytes.Repeat([]byte{7}, n))
+		frame := a.frame(b, ethernet.UDP, bytes.Repeat([]byte{7}, n))
 		a.postInline(frame, len(frame))
 		a.sent(0)
 		if got, _ := r.next(); !bytes.Equal(got, frame) {
@@ -49,10 +49,10 @@ func TestFrames(t *testing.T) {
 		r.post(1)
 	}
 	// Frames to others, without a receive, and to the sender itself are not received.
-	frame := a.frame(b, protoUDP, []byte("x"))
+	frame := a.frame(b, ethernet.UDP, []byte("x"))
 	frame[5]++
 	a.post(prm.WQESend, nil, nil, frame)
-	frame = a.frame(a, protoUDP, []byte("x"))
+	frame = a.frame(a, ethernet.UDP, []byte("x"))
 	a.post(prm.WQESend, nil, nil, frame)
 	if got, _ := r.next(); got != nil {
 		t.Errorf("received a frame to another address: %x", got)
@@ -77,7 +77,7 @@ func TestFrameLost(t *testing.T) {
 	b.all(b.tir(nil, r))
 	send := func(n int) {
 		t.Helper()
-		a.post(prm.WQESend, nil, nil, a.frame(b, protoUDP, make([]byte, n)))
+		a.post(prm.WQESend, nil, nil, a.frame(b, ethernet.UDP, make([]byte, n)))
 		a.sent(0)
 	}
 	send(firstPiece + secondPiece)
@@ -107,7 +107,7 @@ func TestLSO(t *testing.T) {
 	for i := range data {
 		data[i] = byte(i * 7)
 	}
-	frame := a.frame(b, protoTCP, data)
+	frame := a.frame(b, ethernet.TCP, data)
 	a.post(prm.WQELSO, func(e []byte) { checksums(e); prm.EthernetSeg.MSS.Set(e, 1000) }, frame[:54], frame[54:])
 	a.sent(0)
 	var all []byte
@@ -116,36 +116,36 @@ func TestLSO(t *testing.T) {
 		if got == nil {
 			t.Fatalf("segment %d did not arrive", i)
 		}
-		h, _ := parse(got)
-		if !prm.EthernetCQE.L3OK.Is(e) || !prm.EthernetCQE.L4OK.Is(e) || len(h.ip) != len(got)-14 {
-			t.Errorf("segment %d: completion %x, %d bytes of IP in a frame of %d", i, e, len(h.ip), len(got))
+		h, _ := ethernet.Parse(got)
+		if !prm.EthernetCQE.L3OK.Is(e) || !prm.EthernetCQE.L4OK.Is(e) || len(h.IP) != len(got)-14 {
+			t.Errorf("segment %d: completion %x, %d bytes of IP in a frame of %d", i, e, len(h.IP), len(got))
 		}
-		if id, seq := be.Uint16(h.ip[4:]), be.Uint32(h.l4[4:]); int(id) != 0x1234+i || int(seq) != 0x100+1000*i {
+		if id, seq := be.Uint16(h.IP[4:]), be.Uint32(h.L4[4:]); int(id) != 0x1234+i || int(seq) != 0x100+1000*i {
 			t.Errorf("segment %d: ID %#x, sequence %#x", i, id, seq)
 		}
 		want := byte(0)
 		if i == 0 {
-			want |= tcpCWR
+			want |= ethernet.CWR
 		}
 		if i == 3 {
-			want |= tcpFIN | tcpPSH
+			want |= ethernet.FIN | ethernet.PSH
 		}
-		if h.l4[13] != want {
-			t.Errorf("segment %d: flags %#x, want %#x", i, h.l4[13], want)
+		if h.L4[13] != want {
+			t.Errorf("segment %d: flags %#x, want %#x", i, h.L4[13], want)
 		}
-		all = append(all, h.l4[20:]...)
+		all = append(all, h.L4[20:]...)
 	}
 	if got, _ := r.next(); got != nil || !bytes.Equal(all, data) {
 		t.Errorf("received %d bytes in all, or other data", len(all))
 	}
 	// IPv6, and invalid headers.
-	ip6 := slices.Concat(b.d.mac[:], a.d.mac[:], []byte{0x86, 0xdd, 0x60, 0, 0, 0, 0, 0, protoTCP, 64}, make([]byte, 32), frame[34:54])
-	got := cutTCP(slices.Concat(ip6, data), len(ip6), 3000)
+	ip6 := slices.Concat(b.d.mac[:], a.d.mac[:], []byte{0x86, 0xdd, 0x60, 0, 0, 0, 0, 0, ethernet.TCP, 64}, make([]byte, 32), frame[34:54])
+	got := ethernet.CutTCP(slices.Concat(ip6, data), len(ip6), 3000)
 	if len(got) != 2 || be.Uint16(got[0][18:]) != 3020 || be.Uint16(got[1][18:]) != 520 {
 		t.Errorf("cutTCP of IPv6 = %d segments, want 2", len(got))
 	}
 	for n := range 54 {
-		if cutTCP(frame, n, 1000) != nil {
+		if ethernet.CutTCP(frame, n, 1000) != nil {
 			t.Errorf("cutTCP with %d bytes of headers returned segments", n)
 		}
 	}
@@ -161,7 +161,7 @@ func TestVLAN(t *testing.T) {
 	for vlan, r := range map[uint64]*testRQ{5: strip, 6: keep} {
 		b.entry(table, g, uint32(vlan), prm.FlowForward, func(m []byte) { prm.Match.CVLANTag.Set(m, 1); prm.Match.VLAN.Set(m, vlan) }, to{prm.DestinationTIR, b.tir(nil, r)})
 	}
-	plain := a.frame(b, protoUDP, []byte("tagged"))
+	plain := a.frame(b, ethernet.UDP, []byte("tagged"))
 	for _, vlan := range []byte{0, 5, 6, 7} {
 		frame := plain
 		if vlan > 0 {
@@ -173,26 +173,12 @@ func TestVLAN(t *testing.T) {
 	if got, e := strip.next(); !bytes.Equal(got, plain) || !prm.CQE.VLANStripped.Is(e) || prm.CQE.VLANTag.Get(e) != 0x6005 {
 		t.Errorf("frame with stripped VLAN tag = %x, completion %x", got, e)
 	}
-	if got, e := keep.next(); len(got) != len(plain)+4 || prm.CQE.VLANStripped.Is(e) || uint16(prm.EthernetCQE.Checksum.Get(e)) != fold(sum(plain[14:], 0)) {
+	if got, e := keep.next(); len(got) != len(plain)+4 || prm.CQE.VLANStripped.Is(e) || uint16(prm.EthernetCQE.Checksum.Get(e)) != ethernet.Fold(ethernet.Sum(plain[14:], 0)) {
 		t.Errorf("frame with VLAN tag = %x, completion %x", got, e)
 	}
 	for _, r := range b.rqs {
 		if got, _ := r.next(); got != nil {
 			t.Errorf("received an additional frame: %x", got)
-		}
-	}
-}
-
-// TestToeplitz uses values from the definition of receive-side scaling.
-func TestToeplitz(t *testing.T) {
-	key, _ := hex.DecodeString("6d5a56da255b0ec24167253d43a38fb0d0ca2bcbae7b30b477cb2da38030f20c6a42b73bbeac01fa")
-	for in, want := range map[string]uint32{
-		"420995bba18e6450":         0x323e8fc2,
-		"420995bba18e64500aea06e6": 0x51ccc178,
-	} {
-		b, _ := hex.DecodeString(in)
-		if got := toeplitz(key, b); got != want {
-			t.Errorf("toeplitz of %s = %#x, want %#x", in, got, want)
 		}
 	}
 }
@@ -226,7 +212,7 @@ func TestRSS(t *testing.T) {
 	}
 	hit := map[int]int{}
 	for port := range uint16(64) {
-		frame := a.frame(b, protoUDP, []byte("rss"))
+		frame := a.frame(b, ethernet.UDP, []byte("rss"))
 		be.PutUint16(frame[34:], 1000+port)
 		last := -2
 		for range 2 {

@@ -52,8 +52,8 @@ func (d *Device) resetFirmware() {
 	}
 }
 
-// ethernet contains the objects for frames, except send queues, which are in the table of QPs.
-type ethernet struct {
+// frameObjects contains the objects for frames, except send queues, which are in the table of QPs.
+type frameObjects struct {
 	domains    table[*domain]
 	tiss       table[*tis]
 	tirs       table[*tir]

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"purerdma/test/connectx/prm"
+	"purerdma/test/ethernet"
 )
 
 // to is the target of an entry.
@@ -110,8 +111,8 @@ func TestSteering(t *testing.T) {
 	g := b.group(first, 0, 3, proto(0xff))
 	port := func(v uint64) func(m []byte) { return func(m []byte) { prm.Match.UDPDport.Set(m, v) } }
 	drop := b.group(first, 4, 7, port(0xffff))
-	b.entry(first, g, 2, prm.FlowForward, proto(protoUDP), to{prm.DestinationTIR, b.tir(nil, udp)}, to{prm.DestinationTIR, b.tir(nil, copied)})
-	b.entry(first, g, 1, prm.FlowForward, proto(protoTCP), to{prm.DestinationTable, second})
+	b.entry(first, g, 2, prm.FlowForward, proto(ethernet.UDP), to{prm.DestinationTIR, b.tir(nil, udp)}, to{prm.DestinationTIR, b.tir(nil, copied)})
+	b.entry(first, g, 1, prm.FlowForward, proto(ethernet.TCP), to{prm.DestinationTable, second})
 	b.entry(first, drop, 4, prm.FlowDrop, port(7))
 	b.entry(second, b.group(second, 0, 0, nil), 0, prm.FlowForward, nil, to{prm.DestinationTIR, b.tir(nil, tcp)})
 	send := func(proto byte, dport byte) {
@@ -136,21 +137,21 @@ func TestSteering(t *testing.T) {
 			}
 		}
 	}
-	send(protoUDP, 53)
+	send(ethernet.UDP, 53)
 	got(udp, copied)
-	send(protoTCP, 53)
+	send(ethernet.TCP, 53)
 	got(tcp)
 	send(1, 53) // ICMP
 	got(any)
 	// The entry with the lower index applies first.
-	send(protoUDP, 7)
+	send(ethernet.UDP, 7)
 	got(udp, copied)
 	if _, err := b.flowCommand(prm.OpDeleteFlowTableEntry, 0x40, nil, first, func(in []byte) { prm.FlowIn.Index.Set(in, 2) }); err != nil {
 		t.Fatalf("b.flowCommand(OpDeleteFlowTableEntry): %v", err)
 	}
-	send(protoUDP, 7)
+	send(ethernet.UDP, 7)
 	got()
-	send(protoUDP, 8)
+	send(ethernet.UDP, 8)
 	got(any)
 	// Frames in a cycle are lost, and the look-up ends.
 	if _, err := b.flowCommand(prm.OpModifyFlowTable, 0x40, nil, second, func(in []byte) {
@@ -171,13 +172,13 @@ func TestSteering(t *testing.T) {
 	}); err != nil {
 		t.Fatalf("b.flowCommand(OpSetFlowTableEntry): %v", err)
 	}
-	send(protoTCP, 53)
+	send(ethernet.TCP, 53)
 	got()
 	// Without a root.
 	if _, err := b.flowCommand(prm.OpSetFlowTableRoot, 0x40, nil, 0, func(in []byte) { prm.HeaderIn.OpMod.Set(in, prm.RootDisconnect) }); err != nil {
 		t.Fatalf("b.flowCommand(OpSetFlowTableRoot): %v", err)
 	}
-	send(protoUDP, 53)
+	send(ethernet.UDP, 53)
 	got()
 }
 
@@ -197,7 +198,7 @@ func TestDestroyRoot(t *testing.T) {
 	}
 	all := b.group(root, 0, 0, nil)
 	b.entry(root, all, 0, prm.FlowForward, nil, to{prm.DestinationTIR, b.tir(nil, r)})
-	a.post(prm.WQESend, nil, nil, a.frame(b, protoUDP, []byte("x")))
+	a.post(prm.WQESend, nil, nil, a.frame(b, ethernet.UDP, []byte("x")))
 	if frame, _ := r.next(); frame == nil {
 		t.Error("the root was destroyed")
 	}

@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 
 	"purerdma/test/connectx/prm"
+	"purerdma/test/ethernet"
 )
 
 // rq is a receive queue of Ethernet.
@@ -82,7 +83,7 @@ func queryRQ(d *Device, in, out []byte) error {
 
 // receiveFrame handles a frame from the wire.
 func (d *Device) receiveFrame(frame []byte) {
-	h, ok := parse(frame)
+	h, ok := ethernet.Parse(frame)
 	if !ok || !d.portUp() || !d.fw.vport.accepts(frame[:6]) {
 		return
 	}
@@ -99,7 +100,7 @@ func (d *Device) receiveFrame(frame []byte) {
 
 // receive stores a frame in the memory of the next receive. Without a receive the frame is
 // lost.
-func (r *rq) receive(d *Device, h *headers, hash uint32) {
+func (r *rq) receive(d *Device, h *ethernet.Headers, hash uint32) {
 	if r.state != prm.QueueReady {
 		return
 	}
@@ -129,9 +130,9 @@ func (r *rq) receive(d *Device, h *headers, hash uint32) {
 	}
 	var e completion
 	r.describe(&e, h, hash)
-	rest := h.frame
+	rest := h.Frame
 	if prm.CQE.VLANStripped.Is(e[:]) {
-		rest = append(append([]byte(nil), h.frame[:12]...), h.frame[12+vlanTag:]...)
+		rest = append(append([]byte(nil), h.Frame[:12]...), h.Frame[12+ethernet.VLANLen:]...)
 	}
 	prm.CQE.ByteCount.Set(e[:], uint64(len(rest)))
 	for _, b := range list {
@@ -145,31 +146,31 @@ func (r *rq) receive(d *Device, h *headers, hash uint32) {
 }
 
 // describe fills in the fields of a frame's completion.
-func (r *rq) describe(e *completion, h *headers, hash uint32) {
+func (r *rq) describe(e *completion, h *ethernet.Headers, hash uint32) {
 	prm.CQE.Opcode.Set(e[:], prm.CQERespSend)
 	prm.CQE.UserIndex.Set(e[:], uint64(r.index))
 	prm.CQE.QPN.Set(e[:], uint64(r.n))
 	prm.CQE.WQECounter.Set(e[:], uint64(r.pi))
 	x := &prm.EthernetCQE
 	x.L2OK.Set(e[:], 1)
-	l3 := h.frame[etherHeader:]
-	if h.vlan != nil {
-		l3 = l3[vlanTag:]
+	l3 := h.Frame[ethernet.HeaderLen:]
+	if h.VLAN != nil {
+		l3 = l3[ethernet.VLANLen:]
 		if !prm.RQC.VLANStripDisable.Is(r.context[:]) {
 			prm.CQE.VLANStripped.Set(e[:], 1)
-			prm.CQE.VLANTag.Set(e[:], uint64(binary.BigEndian.Uint16(h.vlan)))
+			prm.CQE.VLANTag.Set(e[:], uint64(binary.BigEndian.Uint16(h.VLAN)))
 		}
 	}
-	x.Checksum.Set(e[:], uint64(fold(sum(l3, 0))))
-	if h.version == 0 {
+	x.Checksum.Set(e[:], uint64(ethernet.Fold(ethernet.Sum(l3, 0))))
+	if h.Version == 0 {
 		return
 	}
-	ok3, ok4 := h.verify()
+	ok3, ok4 := h.Verify()
 	if ok3 {
 		x.L3OK.Set(e[:], 1)
 	}
 	ip, rss := uint64(prm.CQEL3IPv4), uint64(prm.RSSIPv4)
-	if h.version == 6 {
+	if h.Version == 6 {
 		ip, rss = prm.CQEL3IPv6, prm.RSSIPv6
 	}
 	x.L3Type.Set(e[:], ip)
@@ -177,14 +178,14 @@ func (r *rq) describe(e *completion, h *headers, hash uint32) {
 	if hash != 0 {
 		x.RSSIP.Set(e[:], rss)
 	}
-	if h.l4 == nil {
+	if h.L4 == nil {
 		return
 	}
 	if ok4 {
 		x.L4OK.Set(e[:], 1)
 	}
 	l4, rss := uint64(prm.CQEL4TCP), uint64(prm.RSSTCP)
-	if h.proto == protoUDP {
+	if h.Proto == ethernet.UDP {
 		l4, rss = prm.CQEL4UDP, prm.RSSUDP
 	}
 	x.L4Type.Set(e[:], l4)

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"purerdma/test/connectx/prm"
+	"purerdma/test/ethernet"
 )
 
 // testPort is a host that transfers frames with one SQ and some RQs.
@@ -248,8 +249,8 @@ func (p *testPort) all(tir uint32) {
 // frame returns an IPv4 frame with UDP or TCP between two ports, without checksums.
 func (p *testPort) frame(o *testPort, proto byte, data []byte) []byte {
 	l4 := []byte{0x30, 0x39, 0x00, 0x35, 0, 0, 0, 0}
-	if proto == protoTCP {
-		l4 = append([]byte{0x30, 0x39, 0x00, 0x50, 0, 0, 1, 0, 0, 0, 0, 0, 5 << 4, tcpFIN | tcpPSH | tcpCWR}, make([]byte, 6)...)
+	if proto == ethernet.TCP {
+		l4 = append([]byte{0x30, 0x39, 0x00, 0x50, 0, 0, 1, 0, 0, 0, 0, 0, 5 << 4, ethernet.FIN | ethernet.PSH | ethernet.CWR}, make([]byte, 6)...)
 	} else {
 		be.PutUint16(l4[4:], uint16(len(data)+8))
 	}

@@ -6,6 +6,7 @@ import (
 	"bytes"
 
 	"purerdma/test/connectx/prm"
+	"purerdma/test/ethernet"
 )
 
 // sq is a send queue of Ethernet, whose requests are frames. Its number is in the number space
@@ -220,14 +221,14 @@ func (s *sq) send(d *Device, w []byte) prm.Syndrome {
 	frame := append(bytes.Clone(e[prm.InlineStart:][:inline]), bytes.Join(list, nil)...)
 	frames := [][]byte{frame}
 	if opcode == prm.WQELSO {
-		if frames = cutTCP(frame, inline, int(prm.EthernetSeg.MSS.Get(e))); frames == nil {
+		if frames = ethernet.CutTCP(frame, inline, int(prm.EthernetSeg.MSS.Get(e))); frames == nil {
 			d.violation(s.name(), "request %#x: %d bytes of headers cannot be those of segments of %d bytes", s.pi&0xffff, inline, prm.EthernetSeg.MSS.Get(e))
 			return prm.SyndromeLocalQPOp
 		}
 	}
 	for _, f := range frames {
-		if h, ok := parse(f); ok {
-			h.checksum(prm.EthernetSeg.L3Checksum.Is(e), prm.EthernetSeg.L4Checksum.Is(e))
+		if h, ok := ethernet.Parse(f); ok {
+			h.Checksum(prm.EthernetSeg.L3Checksum.Is(e), prm.EthernetSeg.L4Checksum.Is(e))
 			d.sendFrame(f)
 		}
 	}

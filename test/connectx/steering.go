@@ -3,11 +3,8 @@
 package connectx
 
 import (
-	"encoding/binary"
-	"math/bits"
-	"slices"
-
 	"purerdma/test/connectx/prm"
+	"purerdma/test/ethernet"
 )
 
 // maxHops bounds the number of tables for a frame, which ends loops. A frame is lost earlier if
@@ -15,8 +12,8 @@ import (
 const maxHops = 256
 
 // steer returns the TIRs of a received frame according to the flow tables.
-func (d *Device) steer(h *headers) []*tir {
-	m := h.match()
+func (d *Device) steer(h *ethernet.Headers) []*tir {
+	m := match(h)
 	d.steps = 0
 	var tirs []*tir
 	hops := 0
@@ -72,7 +69,7 @@ func (f *flow) matches(m *[prm.MatchLen]byte) bool {
 
 // queue returns the RQ of a TIR for a frame, and the hash that selected it. It returns nil if
 // the RQ no longer exists.
-func (t *tir) queue(d *Device, h *headers) (*rq, uint32) {
+func (t *tir) queue(d *Device, h *ethernet.Headers) (*rq, uint32) {
 	if t.table == nil {
 		return d.rqs.objects[uint32(prm.TIRC.InlineRQ.Get(t.context[:]))], 0
 	}
@@ -85,31 +82,31 @@ func (t *tir) queue(d *Device, h *headers) (*rq, uint32) {
 
 // hash returns the hash that distributes frames over a table of RQs. It covers the fields that
 // the TIR selects and the frame has.
-func (t *tir) hash(h *headers) uint32 {
+func (t *tir) hash(h *ethernet.Headers) uint32 {
 	c := t.context[:]
 	fields := prm.TIRC.HashFields.Get(c)
-	if h.version == 0 || (h.version == 6) != prm.TIRC.HashL3IPv6.Is(c) {
+	if h.Version == 0 || (h.Version == 6) != prm.TIRC.HashL3IPv6.Is(c) {
 		return 0
 	}
 	var b []byte
-	src, dst := h.addresses()
+	src, dst := h.Addresses()
 	if fields&prm.HashSrcIP != 0 {
 		b = append(b, src...)
 	}
 	if fields&prm.HashDstIP != 0 {
 		b = append(b, dst...)
 	}
-	if h.l4 != nil && (h.proto == protoUDP) == prm.TIRC.HashL4UDP.Is(c) {
+	if h.L4 != nil && (h.Proto == ethernet.UDP) == prm.TIRC.HashL4UDP.Is(c) {
 		if fields&prm.HashL4Sport != 0 {
-			b = append(b, h.l4[:2]...)
+			b = append(b, h.L4[:2]...)
 		}
 		if fields&prm.HashL4Dport != 0 {
-			b = append(b, h.l4[2:4]...)
+			b = append(b, h.L4[2:4]...)
 		}
 	}
 	switch prm.TIRC.HashFunction.Get(c) {
 	case prm.HashToeplitz:
-		return toeplitz(prm.TIRC.ToeplitzKey.Of(c), b)
+		return ethernet.Toeplitz(prm.TIRC.ToeplitzKey.Of(c), b)
 	case prm.HashXOR8:
 		var x uint8
 		for _, v := range b {
@@ -118,19 +115,4 @@ func (t *tir) hash(h *headers) uint32 {
 		return uint32(x)
 	}
 	return 0
-}
-
-// toeplitz returns the hash of receive-side scaling.
-func toeplitz(key, b []byte) (hash uint32) {
-	window := binary.BigEndian.Uint32(key)
-	next := slices.Concat(key[4:], make([]byte, len(b)))
-	for i, v := range b {
-		for bit := range 8 {
-			if v>>(7-bit)&1 != 0 {
-				hash ^= window
-			}
-			window = bits.RotateLeft32(window, 1)&^1 | uint32(next[i]>>(7-bit)&1)
-		}
-	}
-	return hash
 }

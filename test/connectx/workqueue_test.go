@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"purerdma/test/connectx/prm"
+	"purerdma/test/ethernet"
 )
 
 // TestSQErrors checks that an invalid request ends the queue, and that the remaining requests
@@ -72,7 +73,7 @@ func TestRQErrors(t *testing.T) {
 	b.key ^= 1
 	r := b.rq(3, nil)
 	b.all(b.tir(nil, r))
-	a.post(prm.WQESend, nil, nil, a.frame(b, protoUDP, []byte("x")))
+	a.post(prm.WQESend, nil, nil, a.frame(b, ethernet.UDP, []byte("x")))
 	e := r.cq.poll()
 	if e == nil || prm.CQE.Opcode.Get(e) != prm.CQERespErr || prm.Syndrome(prm.CQE.Syndrome.Get(e)) != prm.SyndromeLocalProt {
 		t.Fatalf("completion = %x, want a local protection error", e)

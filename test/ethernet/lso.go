@@ -1,29 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package connectx
+package ethernet
 
 import (
 	"bytes"
 	"encoding/binary"
 )
 
-// cutTCP splits a TCP segment with n bytes of headers into segments of at most mss bytes each.
+// CutTCP splits a TCP segment with n bytes of headers into segments of at most mss bytes each.
 // It returns nil without such headers.
-func cutTCP(frame []byte, n, mss int) (frames [][]byte) {
-	h, ok := parse(frame[:n])
+func CutTCP(frame []byte, n, mss int) (frames [][]byte) {
+	h, ok := Parse(frame[:n])
 	if mss == 0 || !ok {
 		return nil
 	}
 	// The length in the header covers the whole, so only the header itself is parsed.
-	ipAt, v := etherHeader, 0
-	if h.vlan != nil {
-		ipAt += vlanTag
+	ipAt, v := HeaderLen, 0
+	if h.VLAN != nil {
+		ipAt += VLANLen
 	}
 	switch {
-	case h.ether == etherIPv4 && n >= ipAt+ipv4Header:
+	case h.EtherType == TypeIPv4 && n >= ipAt+IPv4Len:
 		v = int(frame[ipAt]&15) * 4
-	case h.ether == etherIPv6 && n >= ipAt+ipv6Header:
-		v = ipv6Header
+	case h.EtherType == TypeIPv6 && n >= ipAt+IPv6Len:
+		v = IPv6Len
 	}
 	tcpAt := ipAt + v
 	if v == 0 || n < tcpAt+20 {
@@ -35,7 +35,7 @@ func cutTCP(frame []byte, n, mss int) (frames [][]byte) {
 		part := data[:min(mss, len(data))]
 		data = data[len(part):]
 		f := append(bytes.Clone(frame[:n]), part...)
-		if h.ether == etherIPv4 {
+		if h.EtherType == TypeIPv4 {
 			binary.BigEndian.PutUint16(f[ipAt+2:], uint16(len(f)-ipAt))
 			binary.BigEndian.PutUint16(f[ipAt+4:], id+uint16(i))
 		} else {
@@ -43,19 +43,19 @@ func cutTCP(frame []byte, n, mss int) (frames [][]byte) {
 		}
 		binary.BigEndian.PutUint32(f[tcpAt+4:], seq+uint32(i*mss))
 		if len(data) > 0 {
-			f[tcpAt+13] &^= tcpFIN | tcpPSH
+			f[tcpAt+13] &^= FIN | PSH
 		}
 		if i > 0 {
-			f[tcpAt+13] &^= tcpCWR
+			f[tcpAt+13] &^= CWR
 		}
 		frames = append(frames, f)
 	}
 	return frames
 }
 
-// TCP flags that not all segments have.
+// Flags of TCP (byte 13 of its header) that not all segments of a message have.
 const (
-	tcpFIN = 1 << 0
-	tcpPSH = 1 << 3
-	tcpCWR = 1 << 7
+	FIN = 1 << 0
+	PSH = 1 << 3
+	CWR = 1 << 7
 )
