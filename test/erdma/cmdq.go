@@ -2,7 +2,11 @@
 
 package erdma
 
-import "fmt"
+import (
+	"fmt"
+
+	"purerdma/test/pci"
+)
 
 // A cmdq is the queue of the driver's commands.
 type cmdq struct {
@@ -28,7 +32,7 @@ func newCmdq(d *Device) (*cmdq, error) {
 	if q.eq, err = newEQ(d, d.address(regCmdEQAddrL, regCmdEQAddrH), uint64(le.Uint32(d.regs[regCmdEQDepth:])), 0); err != nil {
 		return nil, fmt.Errorf("command queue: %w", err)
 	}
-	entries := pages{entries: []uint64{d.address(regCmdCQAddrL, regCmdCQAddrH)}, shift: 32}
+	entries := pci.Pages{Entries: []uint64{d.address(regCmdCQAddrL, regCmdCQAddrH)}, Shift: 32}
 	q.cq = &cq{d: d, depth: uint32(depth), buffer: entries, eq: q.eq}
 	return q, nil
 }

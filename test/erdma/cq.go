@@ -13,7 +13,7 @@ type cq struct {
 	d      *Device
 	n      uint32
 	depth  uint32 // a power of two
-	buffer pages
+	buffer pci.Pages
 	record uint64 // address of the doorbell record, 0 for the command queue
 	eq     *eq
 	group  uint32 // group of the page of its doorbell, 0 for pages that all programs share
@@ -35,12 +35,12 @@ func createCQ(d *Device, in []byte) (answer, error) {
 	addr := uint64(le.Uint32(in[12:])) | uint64(le.Uint32(in[16:]))<<32
 	q := &cq{d: d, n: uint32(bits(cfg0, 19, 0)), record: le.Uint64(in[24:])}
 	log, count := bits(cfg0, 31, 24), bits(cfg1, 31, 16)
-	q.buffer = pages{shift: uint(bits(cfg0, 23, 20)) + 12, first: uint64(le.Uint32(in[32:]))}
+	q.buffer = pci.Pages{Shift: uint(bits(cfg0, 23, 20)) + 12, First: uint64(le.Uint32(in[32:]))}
 	if bits(cfg1, 15, 15) == 0 || count == 1 {
 		// Linux 6.1 has a table of one page, but passes the address of the page.
-		q.buffer.entries = []uint64{addr}
+		q.buffer.Entries = []uint64{addr}
 	} else {
-		q.buffer.table, q.buffer.levels, q.buffer.n = addr, 1, count
+		q.buffer.Table, q.buffer.Levels, q.buffer.N = addr, 1, count
 	}
 	if bits(cfg1, 11, 11) != 0 {
 		q.group = group(uint32(le.Uint16(in[36:])))
@@ -53,7 +53,7 @@ func createCQ(d *Device, in []byte) (answer, error) {
 		return answer{}, fmt.Errorf("there is no EQ %d", bits(cfg1, 9, 0))
 	case log > logMaxCQE:
 		return answer{}, fmt.Errorf("2^%d entries, want at most 2^%d", log, logMaxCQE)
-	case q.buffer.levels == 0 && count != 1:
+	case q.buffer.Levels == 0 && count != 1:
 		return answer{}, fmt.Errorf("%d pages without a table, want 1", count)
 	case bits(cfg1, 11, 11) != 0 && !d.dbs[q.group]:
 		return answer{}, fmt.Errorf("doorbell page %#x is not allocated", le.Uint16(in[36:]))
@@ -61,7 +61,7 @@ func createCQ(d *Device, in []byte) (answer, error) {
 		return answer{}, fmt.Errorf("the host has no memory for a doorbell record at %#x", q.record)
 	}
 	q.depth = 1 << log
-	if err := q.buffer.check(uint64(q.depth) * cqeSize); err != nil {
+	if err := q.buffer.Check(uint64(q.depth)*cqeSize, maxPages); err != nil {
 		return answer{}, err
 	}
 	d.cqs[q.n] = q
@@ -112,7 +112,7 @@ func (e *completion) setAnswer(a answer) {
 
 // post writes a completion, and an event if the queue is armed for it.
 func (q *cq) post(e completion, solicited bool) {
-	b := q.buffer.at(q.d.mem, uint64(q.pi&(q.depth-1))*cqeSize, cqeSize)
+	b := q.buffer.At(q.d.mem, uint64(q.pi&(q.depth-1))*cqeSize, cqeSize)
 	if b == nil || !pci.Aligned(b) {
 		q.d.violation(q.name(), "the host has removed its memory")
 		return

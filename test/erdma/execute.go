@@ -182,21 +182,21 @@ func (q *qp) executeRegMR(r *request) *accessError {
 		return refuse(badKey, "region %#x is registered", key)
 	}
 	n := bits(attrs, 31, 12)
-	p := pages{shift: m.list.shift, first: addr & (1<<m.list.shift - 1)}
+	p := pci.Pages{Shift: m.list.Shift, First: addr & (1<<m.list.Shift - 1)}
 	if bits(attrs, 7, 6) == 0 {
 		if 32+8*n > uint64(r.size) {
 			return refuse(badFormat, "%d pages in a request of %d bytes", n, r.size)
 		}
 		for i := range n {
-			p.entries = append(p.entries, le.Uint64(r.wqe[32+8*i:]))
+			p.Entries = append(p.Entries, le.Uint64(r.wqe[32+8*i:]))
 		}
 	} else {
-		if n > m.list.n {
-			return refuse(badFormat, "%d pages in a region of %d", n, m.list.n)
+		if n > m.list.N {
+			return refuse(badFormat, "%d pages in a region of %d", n, m.list.N)
 		}
-		p.table, p.levels, p.n = m.list.table, m.list.levels, n
+		p.Table, p.Levels, p.N = m.list.Table, m.list.Levels, n
 	}
-	if err := p.check(length); err != nil {
+	if err := p.Check(length, maxPages); err != nil {
 		return refuse(badFormat, "region %#x: %v", key, err)
 	}
 	m.key, m.rights, m.start, m.length, m.valid = key, rights(bits(attrs, 5, 1)), addr, length, true

@@ -2,7 +2,11 @@
 
 package erdma
 
-import "fmt"
+import (
+	"fmt"
+
+	"purerdma/test/pci"
+)
 
 // rights are the accesses that a memory region allows.
 type rights uint8
@@ -31,8 +35,8 @@ type mr struct {
 	valid  bool
 	start  uint64
 	length uint64
-	list   pages // page list of the command that created the region
-	pages  pages // page list of the registered memory
+	list   pci.Pages // page list of the command that created the region
+	pages  pci.Pages // page list of the registered memory
 }
 
 func regMR(d *Device, in []byte) (answer, error) {
@@ -49,14 +53,14 @@ func regMR(d *Device, in []byte) (answer, error) {
 		return answer{}, fmt.Errorf("region of kind %d", m.kind)
 	}
 	if m.kind != mrAll {
-		m.list = pages{shift: uint(bits(cfg2, 31, 27)), levels: int(bits(cfg2, 21, 20)), n: bits(cfg2, 19, 0), table: le.Uint64(in[32:])}
+		m.list = pci.Pages{Shift: uint(bits(cfg2, 31, 27)), Levels: int(bits(cfg2, 21, 20)), N: bits(cfg2, 19, 0), Table: le.Uint64(in[32:])}
 		if m.kind == mrNormal {
 			m.start, m.length = le.Uint64(in[16:]), uint64(le.Uint32(in[24:]))
 		}
 		if bits(cfg0, 30, 28) != 0 {
-			m.list.logNode = 12 + uint(bits(cfg2, 26, 24))
+			m.list.LogNode = 12 + uint(bits(cfg2, 26, 24))
 			m.length |= uint64(le.Uint32(in[40:])) << 32
-			m.list.n |= uint64(le.Uint32(in[44:])) << 20
+			m.list.N |= uint64(le.Uint32(in[44:])) << 20
 		}
 		if err := m.check(in[32:64]); err != nil {
 			return answer{}, err
@@ -69,23 +73,23 @@ func regMR(d *Device, in []byte) (answer, error) {
 // check checks the page list of a new region. list contains the entries of a list without a table.
 func (m *mr) check(list []byte) error {
 	p := &m.list
-	if p.levels == 0 {
-		if p.n > 4 {
-			return fmt.Errorf("%d pages without a table, want at most 4", p.n)
+	if p.Levels == 0 {
+		if p.N > 4 {
+			return fmt.Errorf("%d pages without a table, want at most 4", p.N)
 		}
-		for i := range p.n {
-			p.entries = append(p.entries, le.Uint64(list[8*i:]))
+		for i := range p.N {
+			p.Entries = append(p.Entries, le.Uint64(list[8*i:]))
 		}
 	}
-	if p.levels > 1 && p.logNode == 0 {
-		return fmt.Errorf("%d levels of tables without the size of a table", p.levels)
+	if p.Levels > 1 && p.LogNode == 0 {
+		return fmt.Errorf("%d levels of tables without the size of a table", p.Levels)
 	}
-	p.first = m.start & (1<<p.shift - 1)
+	p.First = m.start & (1<<p.Shift - 1)
 	if m.kind == mrNormal && (m.length == 0 || m.length > 1<<logMaxMR) {
 		return fmt.Errorf("region of %#x bytes, want 1 to %#x", m.length, uint64(1)<<logMaxMR)
 	}
 	m.pages = *p
-	return p.check(m.length)
+	return p.Check(m.length, maxPages)
 }
 
 func deregMR(d *Device, in []byte) (answer, error) {
@@ -128,7 +132,7 @@ func (d *Device) region(key, pd uint32) (*mr, *accessError) {
 func (q *qp) memory(key uint32, need rights, addr, n uint64) (pieces [][]byte, err *accessError) {
 	var ok bool
 	if key == localKey && need&(localRead|localWrite) != 0 {
-		pieces, ok = physical(q.d.mem, nil, addr, n)
+		pieces, ok = pci.Physical(q.d.mem, nil, addr, n)
 	} else {
 		m, err := q.d.region(key, q.pd)
 		switch {
@@ -137,11 +141,11 @@ func (q *qp) memory(key uint32, need rights, addr, n uint64) (pieces [][]byte, e
 		case m.rights&need != need:
 			return nil, refuse(badRight, "key %#x has rights %#x, want %#x", key, m.rights, need)
 		case m.kind == mrAll:
-			pieces, ok = physical(q.d.mem, nil, addr, n)
+			pieces, ok = pci.Physical(q.d.mem, nil, addr, n)
 		case addr < m.start || n > m.length || addr-m.start > m.length-n:
 			return nil, refuse(badAddress, "key %#x has %#x+%#x, not %#x+%#x", key, m.start, m.length, addr, n)
 		default:
-			pieces, ok = m.pages.walk(q.d.mem, nil, addr-m.start, n)
+			pieces, ok = m.pages.Walk(q.d.mem, nil, addr-m.start, n)
 		}
 	}
 	if !ok {

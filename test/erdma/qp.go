@@ -2,7 +2,11 @@
 
 package erdma
 
-import "fmt"
+import (
+	"fmt"
+
+	"purerdma/test/pci"
+)
 
 // qp is a QP.
 type qp struct {
@@ -24,7 +28,7 @@ type qp struct {
 
 // ring is a send queue or a receive queue.
 type ring struct {
-	buffer pages
+	buffer pci.Pages
 	depth  uint16 // in entries, a power of two
 	pi, ci uint16
 }
@@ -34,7 +38,7 @@ func (r *ring) waiting() uint16 { return r.pi - r.ci }
 
 // at returns n bytes of the entry with an index.
 func (r *ring) at(d *Device, index uint16, n int) []byte {
-	return r.buffer.at(d.mem, uint64(index&(r.depth-1))*blockSize, n)
+	return r.buffer.At(d.mem, uint64(index&(r.depth-1))*blockSize, n)
 }
 
 func (q *qp) name() string { return fmt.Sprintf("QP %#x", q.n) }
@@ -42,24 +46,24 @@ func (q *qp) name() string { return fmt.Sprintf("QP %#x", q.n) }
 // newRing reads the description of a queue from CREATE_QP. The arguments are the log2 of its
 // depth, two configuration words, its address, and the entries of the page list after that.
 func newRing(log, cqConfig, config, addr uint64, more []byte) (ring, error) {
-	r := ring{buffer: pages{shift: uint(bits(cqConfig, 31, 28)) + 12, first: config &^ 0xfff}}
+	r := ring{buffer: pci.Pages{Shift: uint(bits(cqConfig, 31, 28)) + 12, First: config &^ 0xfff}}
 	count := bits(config, 11, 1)
 	if log > logMaxBlocks {
 		return r, fmt.Errorf("queue of 2^%d entries, want at most 2^%d", log, logMaxBlocks)
 	}
 	r.depth = 1 << log
 	if bits(config, 0, 0) != 0 {
-		r.buffer.table, r.buffer.levels, r.buffer.n = addr, 1, count
+		r.buffer.Table, r.buffer.Levels, r.buffer.N = addr, 1, count
 	} else {
 		if count > 4 {
 			return r, fmt.Errorf("%d pages without a table, want at most 4", count)
 		}
-		r.buffer.entries = append(r.buffer.entries, addr)
+		r.buffer.Entries = append(r.buffer.Entries, addr)
 		for i := range max(count, 1) - 1 {
-			r.buffer.entries = append(r.buffer.entries, le.Uint64(more[8*i:]))
+			r.buffer.Entries = append(r.buffer.Entries, le.Uint64(more[8*i:]))
 		}
 	}
-	return r, r.buffer.check(uint64(r.depth) * blockSize)
+	return r, r.buffer.Check(uint64(r.depth)*blockSize, maxPages)
 }
 
 func createQP(d *Device, in []byte) (answer, error) {
