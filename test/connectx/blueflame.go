@@ -54,7 +54,7 @@ func (b *blueflame) store(d *Device, u *uar, at int, p []byte) {
 
 // release executes a held request.
 func (b *blueflame) release() {
-	b.stop()
+	b.Stop()
 	if q := b.held; q != nil {
 		b.held = nil
 		q.run()

@@ -109,7 +109,7 @@ func destroyCQ(d *Device, in, _ []byte) error {
 		return err
 	}
 	q.eq.users--
-	q.late.timer.stop()
+	q.late.timer.Stop()
 	q.buffer.hold(d, -1)
 	q.uar.cqs = without(q.uar.cqs, q)
 	return nil

@@ -7,13 +7,14 @@ import (
 	"encoding/binary"
 
 	"purerdma/test/connectx/prm"
+	"purerdma/test/ethernet"
 )
 
 // multicastQPN is the number of all QPs of a multicast group.
 const multicastQPN = 0xffffff
 
 // grhLen is the size of the header before a datagram.
-const grhLen = 40
+const grhLen = ethernet.RoCEHeaderLen
 
 // L3 types of headers, in completions.
 const (
@@ -184,35 +185,19 @@ func (q *qp) sourceQPN() uint64 {
 // header writes the header before a datagram and returns its type. It is an IPv4 header in the
 // last bytes, or an IPv6 header or GRH, which have equal formats.
 func header(b *[grhLen]byte, src *address, m *message) (l3 uint64) {
-	const (
-		udp      = 17
-		ibHeader = 0x1b
-		overhead = 12 + 8 + 4 // BTH, DETH, ICRC
-	)
-	be := binary.BigEndian
 	version := prm.RoCEAddress.Vers.Get(src[:])
-	if version == prm.RoCEv2 && prm.RoCEAddress.L3Type.Get(src[:]) == prm.L3IPv4 {
-		ip := b[20:]
-		ip[0], ip[1], ip[8], ip[9] = 0x45, byte(prm.AV.TClass.Get(m.av)), byte(prm.AV.HopLimit.Get(m.av)), udp
-		be.PutUint16(ip[2:], uint16(20+8+overhead+m.length))
-		copy(ip[12:], m.sgid[12:])
-		copy(ip[16:], m.dgid[12:])
-		sum := uint32(0)
-		for i := 0; i < 20; i += 2 {
-			sum += uint32(be.Uint16(ip[i:]))
-		}
-		be.PutUint16(ip[10:], ^uint16(sum+sum>>16))
+	v4 := version == prm.RoCEv2 && prm.RoCEAddress.L3Type.Get(src[:]) == prm.L3IPv4
+	class, hops, flow := byte(prm.AV.TClass.Get(m.av)), byte(prm.AV.HopLimit.Get(m.av)), uint32(prm.AV.FlowLabel.Get(m.av))
+	*b = ethernet.RoCEHeader(v4, m.sgid, m.dgid, class, hops, flow, m.length)
+	switch {
+	case v4:
 		return l3IPv4
-	}
-	be.PutUint32(b[:], 6<<28|uint32(prm.AV.TClass.Get(m.av))<<20|uint32(prm.AV.FlowLabel.Get(m.av)))
-	b[6], b[7] = ibHeader, byte(prm.AV.HopLimit.Get(m.av))
-	be.PutUint16(b[4:], uint16(overhead+m.length))
-	copy(b[8:], m.sgid[:])
-	copy(b[24:], m.dgid[:])
-	if version == prm.RoCEv2 {
-		b[6] = udp
-		be.PutUint16(b[4:], uint16(8+overhead+m.length))
+	case version == prm.RoCEv2:
 		return l3IPv6
 	}
+	const ibHeader, udpHeader = 0x1b, 8
+	be := binary.BigEndian
+	b[6] = ibHeader
+	be.PutUint16(b[4:], be.Uint16(b[4:])-udpHeader)
 	return l3GRH
 }

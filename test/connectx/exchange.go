@@ -96,7 +96,7 @@ func (q *qp) packets(n uint64) uint32 {
 func (q *qp) answered(f *flight, r *request, a answer) {
 	switch a.kind {
 	case silence:
-		if t := q.ackTimeout(); t > 0 && !q.timer.running() {
+		if t := q.ackTimeout(); t > 0 && !q.timer.Running() {
 			q.wait(t, q.timeout)
 		}
 		q.blocked = !f.sent

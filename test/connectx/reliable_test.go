@@ -384,7 +384,7 @@ func TestFlushSeldom(t *testing.T) {
 	}
 	time.Sleep(100 * flushInterval)
 	p.locked(func() {
-		if n := p.a.d.queues.objects[p.qa.n].(*qp).timer.set; n > 30 {
+		if n := p.a.d.queues.objects[p.qa.n].(*qp).timer.Changes(); n > 30 {
 			t.Errorf("the timer was set and stopped %d times, want at most 30", n)
 		}
 		p.qa.receive(memoryBase, 64)

@@ -60,8 +60,8 @@ func (r *requester) reset() {
 	r.next, r.rung, r.ahead, r.sendPSN, r.running, r.blocked = 0, rung{}, 0, 0, false, false
 	r.flights = r.spare[:0]
 	r.failed = nil
-	r.timer.stop()
-	r.later.stop()
+	r.timer.Stop()
+	r.later.Stop()
 }
 
 // advance moves past a request.
@@ -74,12 +74,12 @@ func (r *requester) advance(wqebbs uint16) {
 // stop stops the timers.
 func (q *qp) stop() {
 	q.unblock()
-	q.later.stop()
+	q.later.Stop()
 }
 
 func (q *qp) unblock() {
 	q.blocked = false
-	q.timer.stop()
+	q.timer.Stop()
 }
 
 // wait runs a function later.

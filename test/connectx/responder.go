@@ -270,20 +270,9 @@ func (t *target) ready() (answer, bool) {
 		return t.refuse(prm.SyndromeRemoteInvalid, prm.EventWQInvalidReq, "it takes no receives"), false
 	}
 	if t.queue.posted(t.d) == 0 {
-		return answer{kind: notReady, after: rnrTime(t.rnr)}, false
+		return answer{kind: notReady, after: pci.RNRDelay(uint8(t.rnr))}, false
 	}
 	return answer{}, true
-}
-
-// rnrTimes contains the times for the timer field of RNR NAKs, in units of 10 microseconds
-// (IBTA volume 1, table 45).
-var rnrTimes = [32]uint32{
-	65536, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192,
-	256, 384, 512, 768, 1024, 1536, 2048, 3072, 4096, 6144, 8192, 12288, 16384, 24576, 32768, 49152,
-}
-
-func rnrTime(code uint64) time.Duration {
-	return time.Duration(rnrTimes[code&31]) * 10 * time.Microsecond
 }
 
 // queueOwner returns the object for violations of the target's receives.

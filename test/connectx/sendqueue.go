@@ -81,7 +81,7 @@ func modifySQ(d *Device, in, _ []byte) error {
 }
 
 // stop stops the timer.
-func (s *sq) stop() { s.later.stop() }
+func (s *sq) stop() { s.later.Stop() }
 
 func destroySQ(d *Device, in, _ []byte) error {
 	s, err := d.findSQ(uint32(prm.ObjectIn.Number.Get(in)))

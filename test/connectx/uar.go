@@ -53,7 +53,7 @@ func (u *uar) forget(q *qp) {
 	for i := range u.send {
 		if b := &u.send[i]; b.held == q {
 			b.held = nil
-			b.timer.stop()
+			b.timer.Stop()
 		}
 	}
 }
@@ -62,7 +62,7 @@ func (u *uar) forget(q *qp) {
 func (u *uar) stop() {
 	for i := range u.send {
 		u.send[i].held = nil
-		u.send[i].timer.stop()
+		u.send[i].timer.Stop()
 	}
 }
 

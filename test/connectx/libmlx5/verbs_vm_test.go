@@ -34,7 +34,7 @@ func TestPingpong(t *testing.T) {
 		t.Run(tc.program+" "+tc.flags, func(t *testing.T) {
 			p := meeting.Port()
 			args := func(i int) []string {
-				return append(strings.Fields(tc.flags), "-d", hosts[i].Device, "-g", gidIndex(t, hosts[i], hosts[i].IPv4), "-p", p)
+				return append(strings.Fields(tc.flags), "-d", hosts[i].Device, "-g", meeting.GIDIndex(t, hosts[i], hosts[i].IPv4), "-p", p)
 			}
 			m := meeting.Meeting{TCP: p, Program: tc.program, Server: args(0), Client: append(args(1), "127.0.0.1"), Want: []string{" usec/iter\n"}}
 			if tc.program == "ibv_xsrq_pingpong" {
@@ -68,7 +68,7 @@ func TestPerftest(t *testing.T) {
 				if strings.Contains(c, " -R") {
 					return a
 				}
-				return append(a, "-x", gidIndex(t, hosts[i], hosts[i].IPv4))
+				return append(a, "-x", meeting.GIDIndex(t, hosts[i], hosts[i].IPv4))
 			}
 			peer, tcp := "127.0.0.1", p
 			if strings.Contains(c, " -R") {
@@ -85,7 +85,7 @@ func TestSpeed(t *testing.T) {
 	hosts := vmtest.Hosts(t, 2)
 	p := meeting.Port()
 	args := func(i int) []string {
-		return []string{"-n", "3000", "-s", "65536", "-d", hosts[i].Device, "-p", p, "-x", gidIndex(t, hosts[i], hosts[i].IPv4)}
+		return []string{"-n", "3000", "-s", "65536", "-d", hosts[i].Device, "-p", p, "-x", meeting.GIDIndex(t, hosts[i], hosts[i].IPv4)}
 	}
 	server, err := pairing.Start(t.Context(), meeting.Program(t, "ib_write_bw"), args(0)...)
 	if err != nil {
