@@ -13,7 +13,7 @@ type Pages struct {
 	Entries []uint64 // DMA addresses.
 	Table   uint64   // DMA address of the table.
 	Levels  int      // levels of tables, or 0 if the list is in Entries.
-	LogNode uint     // log2 of the bytes of a table, if there are several levels.
+	LogNode uint     // log2 of the bytes of a table below the first one, if there are several levels.
 	N       uint64   // number of pages below the table.
 	Shift   uint     // log2 of the size of a page.
 	First   uint64   // offset of the contents in the first page.
@@ -36,7 +36,10 @@ func (p *Pages) page(mem Memory, i uint64) (uint64, bool) {
 		index := i
 		if p.Levels > 1 {
 			log := p.LogNode - 3
-			index = i >> (uint(level) * log) & (1<<log - 1)
+			index = i >> (uint(level) * log)
+			if level < p.Levels-1 {
+				index &= 1<<log - 1
+			}
 		}
 		b := mem.Bytes(at+index*8, 8)
 		if b == nil {
