@@ -90,6 +90,7 @@ var rules = map[string]rule{
 	"test/ethernet":                  {},
 	"test/vfiouser":                  {ours: []string{"test/pci"}, xsys: true},
 	"test/erdma":                     {ours: []string{"test/pci"}},
+	"test/netxtreme":                 {ours: []string{"test/ethernet", "test/pci"}},
 	"test/connectx":                  {ours: []string{"test/connectx/prm", "test/ethernet", "test/pci"}, unsafe: []string{"poll.go"}},
 	"test/connectx/prm":              {},
 	"test/connectx/cards":            {ours: []string{"test/connectx", "test/connectx/prm", "test/pci"}},
@@ -108,7 +109,7 @@ var trees = map[string]rule{
 	"test/bench":          {ours: []string{"cm", "inflight", "msg", "stream", "verbs", "internal/vmtest", "test/..."}, xsys: true},
 	"test/bench/provider": {ours: []string{"cm", "cm/cmtest", "verbs", "uverbs", "provider", "provider/erdma", "provider/mlx5", "provider/mlx5/mlx5test", "internal/fakeuverbs", "internal/mem", "abi", "test/..."}, xsys: true},
 	"test/oracle/replay":  {ours: []string{"abi", "internal/longtest", "internal/mem", "provider", "uverbs", "test/..."}},
-	"test/microvm":        {ours: []string{"test/microvm/...", "test/connectx/cards", "test/erdma", "test/pci", "test/vfiouser"}, xsys: true, others: []string{"github.com/vishvananda/netlink", "github.com/vishvananda/netlink/nl"}},
+	"test/microvm":        {ours: []string{"test/microvm/...", "test/connectx/cards", "test/erdma", "test/netxtreme", "test/pci", "test/vfiouser"}, xsys: true, others: []string{"github.com/vishvananda/netlink", "github.com/vishvananda/netlink/nl"}},
 }
 
 // inTests lists the additional imports of tests.

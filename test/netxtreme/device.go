@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package netxtreme
+
+import (
+	"fmt"
+
+	"purerdma/test/pci"
+)
+
+// vectors is the number of MSI-X vectors.
+const vectors = 32
+
+// identity is the identity of a BCM57508. BAR 4 contains only the vectors.
+var identity = pci.Identity{
+	Vendor: 0x14e4, Device: 0x1750, Subsystem: 0x5045, Class: pci.ClassEthernet,
+	BARs:         [6]uint64{0: barSize, doorbellBAR: doorbellSize, 4: 64 << 10},
+	Prefetchable: true,
+	Vectors:      vectors, VectorBAR: 4, VectorTable: 0, VectorPendingArray: 0x8000,
+}
+
+// Device is one port of a card. It implements pci.Function. Its methods may be called
+// concurrently.
+type Device struct {
+	o      pci.Options
+	fabric *Fabric
+	mem    pci.Memory
+	mac    [6]byte
+
+	config  *pci.ConfigSpace
+	request [requestWindow]byte
+
+	firmware
+	port
+	rings
+	channel
+	rdma
+}
+
+// Reset implements pci.Function.
+func (d *Device) Reset() {
+	d.fabric.Lock()
+	defer d.fabric.Unlock()
+	d.config = pci.NewConfigSpace(identity)
+	d.request = [requestWindow]byte{}
+	d.reset()
+}
+
+// reset clears all objects. The fabric's lock is held, as in all other methods.
+func (d *Device) reset() {
+	d.firmware = firmware{}
+	d.rings = newRings()
+	d.channel = channel{}
+	d.resetRDMA()
+}
+
+// violation reports a violation.
+func (d *Device) violation(object, format string, args ...any) {
+	if d.o.Violation != nil {
+		d.o.Violation(pci.Violation{Device: d.o.Name, Object: object, Text: fmt.Sprintf(format, args...)})
+	}
+}
+
+// A record is an operation in a trace.
+type record string
+
+func (r record) String() string { return string(r) }
+
+// trace traces an operation.
+func (d *Device) trace(format string, args ...any) {
+	if d.o.Trace != nil {
+		d.o.Trace(record(d.o.Name + " " + fmt.Sprintf(format, args...)))
+	}
+}
+
+// interrupt raises a vector after the lock is released.
+func (d *Device) interrupt(vector int) {
+	if d.o.Interrupt != nil {
+		d.fabric.interrupts = append(d.fabric.interrupts, interrupt{d, vector})
+	}
+}
