@@ -38,7 +38,7 @@ BTF_MODULES ?= $(or $(RDMAVM_CACHE),$(HOME)/.cache/rdmavm)/kernel
 SOAK    ?= 10m
 SOAK_KERNELS ?= 6.1 7
 
-.PHONY: faults help build test test-two-vms test-ci test-streams test-all unit matrix test-mlx5 matrix-mlx5 test-erdma matrix-arm64 diff-mlx5 soak race race-host test-arm64 lint prose cross fuzz abi api litmus module release vulncheck docs addrinfo oracle oracle-vectors mutate mutate-mlx5 mutate-erdma demo bench bench-mlx5 bench-erdma clean FORCE
+.PHONY: faults help build test test-two-vms test-ci test-streams test-all unit matrix test-mlx5 matrix-mlx5 test-erdma test-bnxt_re matrix-arm64 diff-mlx5 soak race race-host test-arm64 lint prose cross fuzz abi api litmus module release vulncheck docs addrinfo oracle oracle-vectors mutate mutate-mlx5 mutate-erdma demo bench bench-mlx5 bench-erdma clean FORCE
 .DEFAULT_GOAL := help
 
 help: ## show this
@@ -238,6 +238,12 @@ ERDMA_ROWS   = $(foreach k,$(KERNELS),-- $(call VM,$(k),erdma) -skip '$(NO_KERNE
 test-erdma: $(TOOLS) ## run rdma-core's programs, and ours, on a software eRDMA under the kernel's own driver, on each kernel of KERNELS
 	@$(RUN) $(ERDMA_ROWS)
 
+# What runs on the software NetXtreme-E. Linux 6.1 of Debian lacks the driver.
+BNXT_TESTS ?= ./test/netxtreme/libbnxt_re
+
+test-bnxt_re: $(TOOLS) ## run rdma-core's programs on a software NetXtreme-E under the kernel's own drivers, on each kernel of KERNELS that has them
+	@$(RUN) $(foreach k,$(filter-out 6.1,$(KERNELS)),-- $(call VM,$(k),bnxt_re) -packages $(PEERS),perftest -estimate 3m $(BNXT_TESTS))
+
 # Tests in a virtual machine of arm64, by emulation: connections, verbs, the data paths and streams, and
 # the demonstration. One kernel has pages of 16 KiB.
 ARM64_TESTS   := ./cm ./verbs ./pool ./provider/... ./stream
@@ -259,7 +265,7 @@ bin/linux-arm64/%: FORCE
 matrix-arm64: $(TOOLS) bin/rdmavm-arm64 $(ARM64_CMDS) ## run the tests of cm, verbs, the providers and stream, and the demonstration, in virtual machines of arm64
 	@$(RUN) $(MATRIX_ARM64_ROWS)
 
-test-all: $(TOOLS) $(TWO_VMS) $(TWO_VMS_HW) compiler race-programs bin/rdmavm-arm64 $(ARM64_CMDS) ## run all tests: those of test, test-ci, matrix, matrix-mlx5, test-erdma, matrix-arm64, race and test-streams (several hours)
+test-all: $(TOOLS) $(TWO_VMS) $(TWO_VMS_HW) compiler race-programs bin/rdmavm-arm64 $(ARM64_CMDS) ## run all tests: those of test, test-ci, matrix, matrix-mlx5, test-erdma, test-bnxt_re, matrix-arm64, race and test-streams (several hours)
 	@$(RUN) -- $(TEST_ROWS) -- $(CI_ROWS) -- $(REST_ROWS) $(MATRIX_ROWS) $(MATRIX_MLX5_ROWS) $(ERDMA_ROWS) $(MATRIX_ARM64_ROWS) -- $(RACE_VM_ROW) $(STREAM_LONG_ROWS)
 
 diff-mlx5: $(CMDS) ## libmlx5 and ours give a software ConnectX the same to do: the pingpong programs of both

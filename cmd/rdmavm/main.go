@@ -21,7 +21,9 @@
 //	                 siw: iWARP in software, built with the machine's gcc;
 //	                 mlx5: the drivers of ConnectX cards, on software models;
 //	                 erdma: the driver of Alibaba Cloud's eRDMA adapters, built
-//	                 with the machine's gcc, on software models
+//	                 with the machine's gcc, on software models;
+//	                 bnxt_re: the drivers of Broadcom's NetXtreme-E cards, on
+//	                 software models, with Linux 6.12 or 7
 //	-hosts n         1 (default): one RDMA device, which can talk to itself;
 //	                 2: two, with a wire between them
 //	-vms             with -hosts 2: each host is a virtual machine of its
@@ -57,13 +59,14 @@
 //
 //	RDMAVM=1
 //	RDMAVM_KERNEL_RELEASE   as printed by uname -r: 6.1.0-56-amd64
-//	RDMAVM_DRIVER           rxe, siw, mlx5 or erdma
+//	RDMAVM_DRIVER           rxe, siw, mlx5, erdma or bnxt_re
 //	RDMAVM_HOSTS            the ends of the wire, separated by spaces, each
 //	                        rdma device,network device,IPv4,IPv6:
 //	                        rxe0,eth8,10.8.0.1,fd00:8::1 rxe1,eth9,10.8.1.2,fd00:9::2
 //	                        with -driver siw the devices are siw0 and siw1, with
-//	                        -driver mlx5 mlx5_0 and mlx5_1, and with -driver
-//	                        erdma erdma_0 and erdma_1
+//	                        -driver mlx5 mlx5_0 and mlx5_1, with -driver
+//	                        erdma erdma_0 and erdma_1, and with -driver
+//	                        bnxt_re bnxt_re0 and bnxt_re1
 //	RDMAVM_FAULTS           with modeled devices: a socket, see below
 //	RDMAVM_HOST             with -vms: the index of this VM's host, 0 or 1
 //

@@ -68,10 +68,11 @@ func TestPrepareWithoutBuild(t *testing.T) {
 	}
 }
 
-// TestMLX5Modules checks the selected files of a kernel's package, and the name of that
+// TestCardModules checks the selected files of a kernel's package, and the name of that
 // package.
-func TestMLX5Modules(t *testing.T) {
+func TestCardModules(t *testing.T) {
 	const dir = "usr/lib/modules/6.1.0/kernel/drivers/net/ethernet/mellanox/"
+	mlx5 := card{"mlx5", "mellanox", []string{"mlxfw", "mlx5_core"}}
 	for name, want := range map[string]bool{
 		dir + "mlx5/core/mlx5_core.ko":                                       true,
 		dir + "mlxfw/mlxfw.ko.xz":                                            true,
@@ -79,8 +80,8 @@ func TestMLX5Modules(t *testing.T) {
 		dir + "mlx5/core/mlx5_core_x/y.ko":                                   false,
 		"usr/lib/modules/6.1.0/kernel/drivers/infiniband/hw/mlx5/mlx5_ib.ko": false,
 	} {
-		if mlx5Module(name) != want {
-			t.Errorf("mlx5Module(%s) = %v, want %v", name, !want, want)
+		if mlx5.selects(name) != want {
+			t.Errorf("selects(%s) = %v, want %v", name, !want, want)
 		}
 	}
 	for series, want := range map[string]string{"6.1": "linux-image-1.2.3", "7": "linux-modules-1.2.3"} {

@@ -14,6 +14,7 @@ import (
 	"purerdma/test/connectx/cards"
 	"purerdma/test/erdma"
 	"purerdma/test/microvm/arch"
+	"purerdma/test/netxtreme"
 	"purerdma/test/pci"
 )
 
@@ -122,11 +123,14 @@ var drivers = []Driver{
 	{Name: "siw", Modules: []string{"?crc32c_generic", "siw"},
 		prepare: source{"siw", "drivers/infiniband/sw/siw", "CONFIG_RDMA_SIW=m"}.prepare},
 	// The modules of ConnectX cards depend on each other in this order.
-	{Name: "mlx5", Modules: []string{"mlxfw", "mlx5_core", "mlx5_ib"}, prepare: prepareMLX5,
+	{Name: "mlx5", Modules: []string{"mlxfw", "mlx5_core", "mlx5_ib"}, prepare: card{"mlx5", "mellanox", []string{"mlxfw", "mlx5_core"}}.prepare,
 		Model: &Model{NetDriver: "mlx5_core", New: cards.New}},
 	{Name: "erdma", Modules: []string{"erdma"},
 		prepare: source{"erdma", "drivers/infiniband/hw/erdma", "CONFIG_INFINIBAND_ERDMA=m"}.prepare,
 		Model:   &Model{New: erdma.New, WaitForWrites: true}},
+	// Linux 6.1 of Debian lacks bnxt_re,.
+	{Name: "bnxt_re", Modules: []string{"bnxt_en", "bnxt_re"}, prepare: card{"bnxt_re", "broadcom", []string{"bnxt_en"}}.prepare,
+		Model: &Model{NetDriver: "bnxt_en", New: netxtreme.New}},
 }
 
 // Find returns the series with a name for an architecture, or the default for "".
