@@ -147,6 +147,18 @@
 //	hca0 fail-next QPN STATUS  the QP's next request fails with a status of erdma_hw.h
 //	hca0 fail-qp QPN           the QP's connection ends with events
 //
+// # Software NetXtreme-E
+//
+// With -driver bnxt_re each host is a BCM57508 that rdmavm itself models (package test/netxtreme).
+// The unmodified bnxt_en and bnxt_re drive it, and programs use it through libbnxt_re or another
+// provider. The wire connects the cards. Operations that a driver must not do are reported and make
+// the exit status 125. These faults can be injected:
+//
+//	hca0 port-down             the cable is pulled; port-up plugs it in
+//	hca0 silent YES            1: all its messages of RDMA are lost; 0: no longer
+//	hca0 fail-next QPN STATUS  the QP's next request fails with a status of roce_hsi.h
+//	hca0 fail-qp QPN           the QP fails with an event
+//
 // # arm64
 //
 // With -arch arm64 the guest is a machine of arm64, with a Debian kernel of that architecture. The
