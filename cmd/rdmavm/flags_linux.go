@@ -42,7 +42,7 @@ func parse(args []string) (*flags, error) {
 		o.Arch, err = arch.Find(s)
 		return err
 	})
-	fs.StringVar(&o.Driver, "driver", "rxe", "RDMA `driver`: rxe, siw (built from source), mlx5 (on a software ConnectX), erdma (built, on a software eRDMA), or bnxt_re (on a software NetXtreme-E)")
+	fs.StringVar(&o.Driver, "driver", "rxe", "RDMA `driver`: rxe, siw (built from source), mlx5 (on a software ConnectX), erdma (built, on a software eRDMA), or bnxt_re and bnxt_re-p7 (on a software NetXtreme-E)")
 	fs.IntVar(&o.Hosts, "hosts", 1, "`number` of RDMA devices: 1, or 2 with a wire between them")
 	fs.BoolVar(&o.VMs, "vms", false, "with -hosts 2: two VMs, the program starts in each")
 	fs.StringVar(&o.Root, "root", wire.RootOverlay, "root `directory`: host, or none, which contains only the program")

@@ -22,8 +22,9 @@
 //	                 mlx5: the drivers of ConnectX cards, on software models;
 //	                 erdma: the driver of Alibaba Cloud's eRDMA adapters, built
 //	                 with the machine's gcc, on software models;
-//	                 bnxt_re: the drivers of Broadcom's NetXtreme-E cards, on
-//	                 software models, with Linux 6.12 or 7
+//	                 bnxt_re, bnxt_re-p7: the drivers of Broadcom's NetXtreme-E
+//	                 cards, on software models of two generations, with Linux
+//	                 6.12 or 7
 //	-hosts n         1 (default): one RDMA device, which can talk to itself;
 //	                 2: two, with a wire between them
 //	-vms             with -hosts 2: each host is a virtual machine of its
@@ -59,7 +60,7 @@
 //
 //	RDMAVM=1
 //	RDMAVM_KERNEL_RELEASE   as printed by uname -r: 6.1.0-56-amd64
-//	RDMAVM_DRIVER           rxe, siw, mlx5, erdma or bnxt_re
+//	RDMAVM_DRIVER           rxe, siw, mlx5, erdma, bnxt_re or bnxt_re-p7
 //	RDMAVM_HOSTS            the ends of the wire, separated by spaces, each
 //	                        rdma device,network device,IPv4,IPv6:
 //	                        rxe0,eth8,10.8.0.1,fd00:8::1 rxe1,eth9,10.8.1.2,fd00:9::2
@@ -149,8 +150,8 @@
 //
 // # Software NetXtreme-E
 //
-// With -driver bnxt_re each host is a BCM57508 that rdmavm itself models (package test/netxtreme).
-// The unmodified bnxt_en and bnxt_re drive it, and programs use it through libbnxt_re or another
+// With -driver bnxt_re each host is a BCM57508 that rdmavm itself models (package test/netxtreme), and
+// with -driver bnxt_re-p7 a BCM57608, which needs the libbnxt_re of Debian 13. The unmodified bnxt_en and bnxt_re drive it, and programs use it through libbnxt_re or another
 // provider. The wire connects the cards. Operations that a driver must not do are reported and make
 // the exit status 125. These faults can be injected:
 //

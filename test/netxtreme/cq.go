@@ -18,7 +18,7 @@ type cq struct {
 	completions workQueue
 	users       int // QPs
 
-	armed     bool
+	arming
 	solicited bool   // whether only solicited completions cause a notification.
 	last      uint64 // index after the last solicited completion.
 	cutoff    bool   // whether the device waits for the driver to leave the old ring.
@@ -142,14 +142,13 @@ func (q *cq) post(e *cqe, solicited bool) {
 
 func (q *cq) notify() {
 	if q.armed {
-		q.armed = false
-		q.nq.notifyCompletions(q.handle)
+		q.nq.notifyCompletions(q.handle, q.disarm(q.d))
 	}
 }
 
 // ring handles a doorbell. A doorbell that arms the queue causes a notification immediately if
 // there are completions after its consumer index.
-func (q *cq) ring(kind uint8, index uint32) {
+func (q *cq) ring(kind uint8, index uint32, toggle uint8) {
 	r := &q.completions
 	if kind == doorbellCQArmEna {
 		return // the device does not wait for it
@@ -171,15 +170,17 @@ func (q *cq) ring(kind uint8, index uint32) {
 	}
 	r.ci = ci
 	switch {
-	case kind == doorbellCQArmAll:
-		q.armed, q.solicited = true, false
-		if r.pi != r.ci {
+	case kind == doorbellCQArmAll && q.arm(q.d, toggle):
+		if q.solicited = false; r.pi != r.ci {
 			q.notify()
 		}
 	case kind == doorbellCQArmSE:
+		was := q.armed
+		if !q.arm(q.d, toggle) {
+			return
+		}
 		// A request for any completion remains.
-		q.solicited = !q.armed || q.solicited
-		q.armed = true
+		q.solicited = !was || q.solicited
 		if q.last > r.ci || !q.solicited && r.pi != r.ci {
 			q.notify()
 		}

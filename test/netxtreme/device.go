@@ -11,12 +11,21 @@ import (
 // vectors is the number of MSI-X vectors.
 const vectors = 32
 
-// identity is the identity of a BCM57508. BAR 4 contains only the vectors.
-var identity = pci.Identity{
-	Vendor: 0x14e4, Device: 0x1750, Subsystem: 0x5045, Class: pci.ClassEthernet,
-	BARs:         [6]uint64{0: barSize, doorbellBAR: doorbellSize, 4: 64 << 10},
-	Prefetchable: true,
-	Vectors:      vectors, VectorBAR: 4, VectorTable: 0, VectorPendingArray: 0x8000,
+// Chips are also the identities of their PCI functions.
+const (
+	chipP5 = 0x1750 // BCM57508
+	chipP7 = 0x1760 // BCM57608
+)
+
+// bars contains the sizes of the BARs. BAR 4 contains only the vectors.
+var bars = [6]uint64{0: barSize, doorbellBAR: doorbellSize, 4: 64 << 10}
+
+// identity returns the identity of a card with a chip.
+func identity(chip uint16) pci.Identity {
+	return pci.Identity{
+		Vendor: 0x14e4, Device: chip, Subsystem: 0x5045, Class: pci.ClassEthernet, BARs: bars, Prefetchable: true,
+		Vectors: vectors, VectorBAR: 4, VectorTable: 0, VectorPendingArray: 0x8000,
+	}
 }
 
 // Device is one port of a card. It implements pci.Function. Its methods may be called
@@ -41,7 +50,7 @@ type Device struct {
 func (d *Device) Reset() {
 	d.fabric.Lock()
 	defer d.fabric.Unlock()
-	d.config = pci.NewConfigSpace(identity)
+	d.config = pci.NewConfigSpace(identity(d.fabric.chip))
 	d.request = [requestWindow]byte{}
 	d.reset()
 }
@@ -53,6 +62,10 @@ func (d *Device) reset() {
 	d.channel = channel{}
 	d.resetRDMA()
 }
+
+// p7 reports whether the chip is one of the generation P7. Its requests have variable sizes, and
+// its notifications contain toggles.
+func (d *Device) p7() bool { return d.fabric.chip == chipP7 }
 
 // violation reports a violation.
 func (d *Device) violation(object, format string, args ...any) {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package netxtreme implements a software NetXtreme-E network card of Broadcom, a model of a PCI
-// function of the BCM57508 (P5, "Thor"). Linux's bnxt_en drives its Ethernet port and bnxt_re
+// function of the BCM57508 (P5, "Thor") or of the BCM57608 (P7). Linux's bnxt_en drives its
+// Ethernet port and bnxt_re
 // its RDMA functions, in a virtual machine of rdmavm -driver bnxt_re. Programs use it through
 // libbnxt_re or another provider.
 //

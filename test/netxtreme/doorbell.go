@@ -24,18 +24,18 @@ func (d *Device) ring(off uint32, p []byte) {
 		}
 		q.ring(uint32(bits(v, 23, 0)), kind == doorbellNQArm)
 	} else if bits(v, 57, 56) == ethernet {
-		d.ringEthernet(name, kind, uint16(bits(v, 47, 32)), uint32(bits(v, 23, 0)))
+		d.ringEthernet(name, kind, uint16(bits(v, 47, 32)), uint32(bits(v, 23, 0)), uint8(bits(v, 26, 25)))
 	} else {
-		d.ringRDMA(name, off/pageSize-doorbellStart/pageSize, kind, uint32(bits(v, 51, 32)), uint32(bits(v, 23, 0)))
+		d.ringRDMA(name, off/pageSize-doorbellStart/pageSize, kind, uint32(bits(v, 51, 32)), uint32(bits(v, 23, 0)), uint8(bits(v, 26, 25)))
 	}
 }
 
 // ringEthernet handles a doorbell of a ring of Ethernet.
-func (d *Device) ringEthernet(name string, kind uint8, n uint16, index uint32) {
+func (d *Device) ringEthernet(name string, kind uint8, n uint16, index uint32, toggle uint8) {
 	c, t, r := d.completions[n], d.txs[n], d.rxs[n]
 	switch {
 	case (kind == doorbellCQ || kind == doorbellCQArmAll) && c != nil:
-		c.ring(index, kind == doorbellCQArmAll)
+		c.ring(index, kind == doorbellCQArmAll, toggle)
 	case kind == doorbellSQ && t != nil:
 		t.ring(index)
 	case kind == doorbellSRQ && r != nil:
@@ -47,7 +47,7 @@ func (d *Device) ringEthernet(name string, kind uint8, n uint16, index uint32) {
 
 // ringRDMA handles a doorbell of a queue of RDMA on the page of a DPI. The kernel uses the first
 // page for its own queues, and to let the queues of programs be armed.
-func (d *Device) ringRDMA(name string, dpi uint32, kind uint8, n, index uint32) {
+func (d *Device) ringRDMA(name string, dpi uint32, kind uint8, n, index uint32, toggle uint8) {
 	switch kind {
 	case doorbellSQ, doorbellRQ:
 		q := d.qps[n]
@@ -66,14 +66,14 @@ func (d *Device) ringRDMA(name string, dpi uint32, kind uint8, n, index uint32) 
 			d.violation(name, "SRQ %#x does not exist or has another page", n)
 			return
 		}
-		s.ring(kind, index)
+		s.ring(kind, index, toggle)
 	case doorbellCQ, doorbellCQArmSE, doorbellCQArmAll, doorbellCQArmEna, doorbellCutoffAck:
 		q := d.cqs[n]
 		if q == nil || q.dpi != dpi && kind != doorbellCQArmEna {
 			d.violation(name, "CQ %#x does not exist or has another page", n)
 			return
 		}
-		q.ring(kind, index)
+		q.ring(kind, index, toggle)
 	case doorbellNull:
 	default:
 		d.violation(name, "doorbells of type %d are not supported", kind)

@@ -12,6 +12,7 @@ import (
 // lock. A message changes two devices, and its effects on both become visible at once.
 // Interrupts are delivered after the lock is released.
 type Fabric struct {
+	chip       uint16
 	mu         sync.Mutex
 	devices    []*Device
 	interrupts []interrupt // interrupts to deliver when the lock is released.
@@ -23,8 +24,11 @@ type interrupt struct {
 	vector int
 }
 
-// New creates a fabric without devices.
-func New() pci.Fabric { return &Fabric{} }
+// New creates a fabric without devices. Its devices will be BCM57508.
+func New() pci.Fabric { return &Fabric{chip: chipP5} }
+
+// NewP7 creates a fabric without devices. Its devices will be BCM57608.
+func NewP7() pci.Fabric { return &Fabric{chip: chipP7} }
 
 // Lock implements pci.Fabric.
 func (f *Fabric) Lock() { f.mu.Lock() }

@@ -104,7 +104,7 @@ func verGet(d *Device, _, out []byte) error {
 	le.PutUint32(out[0x18:], shortSupported|shortRequired)
 	out[0x1c], out[0x1d] = 224, 1
 	copy(out[0x50:0x60], "224.1.0.0")
-	le.PutUint16(out[0x70:], identity.Device)
+	le.PutUint16(out[0x70:], d.fabric.chip)
 	out[0x72] = 1 // B0
 	le.PutUint16(out[0x76:], requestWindow)
 	le.PutUint16(out[0x78:], maxAnswer)
@@ -161,6 +161,7 @@ func funcQcfg(d *Device, _, out []byte) error {
 	out[0x2b] = 1 // functions of the port
 	le.PutUint32(out[0x40:], uint32(r.rxRings))
 	le.PutUint16(out[0x4c:], doorbellSize>>10)
+	le.PutUint16(out[0x54:], doorbellStart>>10)
 	return nil
 }
 

@@ -13,8 +13,8 @@ func (d *Device) RegionSize(index int) uint64 {
 	switch {
 	case index == pci.ConfigRegion:
 		return pci.ConfigSize
-	case index >= 0 && index < len(identity.BARs):
-		return identity.BARs[index]
+	case index >= 0 && index < len(bars):
+		return bars[index]
 	}
 	return 0
 }

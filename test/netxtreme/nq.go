@@ -24,10 +24,35 @@ func (q *nq) raise() {
 	}
 }
 
+// arming is the state of a queue that notifies its driver once each time it is armed.
+type arming struct {
+	armed  bool
+	toggle uint8 // 2 bits, which count notifications of P7
+}
+
+// arm arms a queue. A doorbell of P7 contains the toggle of the last notification. A device ignores
+// an older doorbell, which has another toggle.
+func (a *arming) arm(d *Device, toggle uint8) bool {
+	if d.p7() && toggle != a.toggle {
+		d.trace("a doorbell with toggle %d, want %d", toggle, a.toggle)
+		return false
+	}
+	a.armed = true
+	return true
+}
+
+// disarm returns the toggle of a notification.
+func (a *arming) disarm(d *Device) uint8 {
+	if a.armed = false; d.p7() {
+		a.toggle = (a.toggle + 1) & 3
+	}
+	return a.toggle
+}
+
 // notifyCompletions writes the notification of a completion queue.
-func (q *nq) notifyCompletions(handle uint64) {
+func (q *nq) notifyCompletions(handle uint64, toggle uint8) {
 	var e [entrySize]byte
-	le.PutUint16(e[:], notifyCQ)
+	le.PutUint16(e[:], notifyCQ|uint16(toggle)<<6)
 	le.PutUint32(e[4:], uint32(handle))
 	le.PutUint32(e[12:], uint32(handle>>32))
 	q.notify(e)
@@ -49,8 +74,8 @@ type completionRing struct {
 	queue
 	nq     *nq
 	handle uint64
-	armed  bool
-	users  int // transmit rings
+	arming
+	users int // transmit rings
 }
 
 // complete writes the entries of a completion. It loses them without room.
@@ -69,18 +94,13 @@ func (q *completionRing) complete(entries ...[entrySize]byte) {
 
 func (q *completionRing) raise() {
 	if q.armed && q.pi != q.ci {
-		q.armed = false
-		q.nq.notifyCompletions(q.handle)
+		q.nq.notifyCompletions(q.handle, q.disarm(q.d))
 	}
 }
 
 // ring handles a doorbell with the consumer index.
-func (q *completionRing) ring(index uint32, arm bool) {
-	if !q.consume(index) {
-		return
-	}
-	if arm {
-		q.armed = true
+func (q *completionRing) ring(index uint32, arm bool, toggle uint8) {
+	if q.consume(index) && arm && q.arm(q.d, toggle) {
 		q.raise()
 	}
 }

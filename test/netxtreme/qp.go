@@ -4,6 +4,7 @@ package netxtreme
 
 import (
 	"fmt"
+	mathbits "math/bits"
 
 	"purerdma/test/pci"
 )
@@ -18,6 +19,10 @@ type qp struct {
 	dpi    uint32
 	kernel bool // whether it may use all memory
 	allSig bool // whether all requests have completions
+	// variable reports whether requests have variable sizes. The entries of the send queue are
+	// slots then.
+	variable bool
+	messages uint32 // entries of the table of messages, or 0
 
 	send, receive     workQueue
 	sendCQ, receiveCQ *cq
@@ -35,15 +40,18 @@ const (
 	typeGSI = 7
 )
 
-// requestSize is the size in bytes of a request. slotSize is the size of its parts.
+// requestSize is the size in bytes of a request of a fixed size. slotSize is the size of its parts.
 const (
 	requestSize = 128
 	slotSize    = 16
 )
 
 // searchSize is the size in bytes of the entry of a request of RC in the table after the send
-// queue.
-const searchSize = 16
+// queue. messageSize is the size of an entry in the table of P7, which has entries for messages.
+const (
+	searchSize  = 16
+	messageSize = 8
+)
 
 // state is the state of a QP.
 type state uint8
@@ -113,7 +121,7 @@ func createQP(d *Device, in []byte, answer *[entrySize]byte, _ []byte) (err erro
 	switch {
 	case q.kind != typeRC && q.kind != typeUD && q.kind != typeGSI:
 		return invalid("QPs of type %d", q.kind)
-	case flags&^(flagSRQ|flagAllSig|flagReserved|flagFastReg) != 0:
+	case flags&^(flagSRQ|flagAllSig|flagReserved|flagFastReg|flagVariable) != 0 || flags&flagVariable != 0 && !d.p7():
 		return invalid("flags %#x", flags)
 	case q.dpi >= maxDPI:
 		return invalid("there is no DPI %d", q.dpi)
@@ -124,11 +132,7 @@ func createQP(d *Device, in []byte, answer *[entrySize]byte, _ []byte) (err erro
 	if q.receiveCQ, err = d.cq(le.Uint32(in[0x34:])); err != nil {
 		return err
 	}
-	depth, search := le.Uint32(in[0x24:]), uint64(0)
-	if q.kind == typeRC {
-		search = uint64(depth) * searchSize
-	}
-	if q.send, err = d.newWorkQueue(le.Uint64(in[0x40:]), int(in[0x1d]&0xf), in[0x1d]>>4, depth, requestSize, 2*maxRequests, search); err != nil {
+	if err := q.createSend(in, flags&flagVariable != 0); err != nil {
 		return fmt.Errorf("send queue: %w", err)
 	}
 	if flags&flagSRQ != 0 {
@@ -154,6 +158,26 @@ func createQP(d *Device, in []byte, answer *[entrySize]byte, _ []byte) (err erro
 	d.qps[q.n] = q
 	le.PutUint32(answer[4:], q.n)
 	return nil
+}
+
+// createSend creates the send queue, and the table after it.
+func (q *qp) createSend(in []byte, variable bool) (err error) {
+	depth, size, limit, table := le.Uint32(in[0x24:]), uint32(requestSize), uint32(2*maxRequests), uint64(0)
+	if q.variable = variable; variable {
+		size, limit = slotSize, maxSendSlots
+	}
+	switch {
+	case q.kind != typeRC || depth > limit:
+	case q.d.p7():
+		if q.messages = 1 << mathbits.Len32(depth-1); variable {
+			q.messages /= 2
+		}
+		table = uint64(q.messages) * messageSize
+	default:
+		table = uint64(depth) * searchSize
+	}
+	q.send, err = q.d.newWorkQueue(le.Uint64(in[0x40:]), int(in[0x1d]&0xf), in[0x1d]>>4, depth, size, limit, table)
+	return err
 }
 
 // hold counts the QP as a user of its queues.
@@ -331,7 +355,7 @@ func (q *qp) flush() {
 	q.stop()
 	var e cqe
 	le.PutUint64(e[:], q.handle)
-	le.PutUint16(e[8:], uint16(q.send.ci%uint64(q.send.depth)))
+	le.PutUint16(e[8:], q.consumed())
 	const none = 0xffff
 	le.PutUint16(e[10:], none)
 	if q.srq == nil {
@@ -355,7 +379,7 @@ func (q *qp) notifyError(request, response uint8) {
 	e[0], e[9] = channelEvent, eventQPError
 	e[3], e[11] = request, response
 	le.PutUint32(e[4:], q.n)
-	le.PutUint16(e[12:], uint16(q.send.ci%uint64(q.send.depth)))
+	le.PutUint16(e[12:], q.consumed())
 	q.d.answers.notify(e)
 }
 
@@ -394,6 +418,9 @@ func queryQP(d *Device, in []byte, answer *[entrySize]byte, side []byte) error {
 
 // requester is the state of the send queue.
 type requester struct {
+	completed uint64 // requests
+	message   uint32 // index of the next entry in the table of messages
+
 	timer      pci.Timer
 	running    bool
 	blocked    bool // whether the next request waits for the timer

@@ -21,19 +21,22 @@ type rdma struct {
 // Limits that QUERY_FUNC reports. They bound the memory that a driver can make the model use.
 const (
 	maxRequests  = 8 << 10 // of a queue
-	logMaxMR     = 39      // bytes of a memory region
+	maxSendSlots = 64 << 10
+	logMaxMR     = 39 // bytes of a memory region
 	maxKeys      = maxMR / 2
 	maxAH        = 32 << 10
 	maxGID       = 128
 	maxSGE       = 6
 	maxInline    = 16 * maxSGE
-	maxCQE       = 1<<20 - 1
-	maxReads     = 126
-	maxSRQWR     = 16 << 10
-	maxMessage   = 1 << 31
-	gsiQP        = 1
-	firstQP      = 0x80
-	reservedLKey = 0xffff_ffff // key of all memory, for the host's kernel
+	// A request of a variable size has more SGEs.
+	maxVariableSGE = 13
+	maxCQE         = 1<<20 - 1
+	maxReads       = 126
+	maxSRQWR       = 16 << 10
+	maxMessage     = 1 << 31
+	gsiQP          = 1
+	firstQP        = 0x80
+	reservedLKey   = 0xffff_ffff // key of all memory, for the host's kernel
 )
 
 // resetRDMA removes all objects.
@@ -100,7 +103,7 @@ var rcfwCommands = map[uint8]rcfwCommand{
 // acceptRDMA accepts a command without an effect on the model.
 func acceptRDMA(*Device, []byte, *[entrySize]byte, []byte) error { return nil }
 
-func queryFunc(_ *Device, _ []byte, _ *[entrySize]byte, side []byte) error {
+func queryFunc(d *Device, _ []byte, _ *[entrySize]byte, side []byte) error {
 	if len(side) < 0x90 {
 		return invalid("%d bytes for the answer", len(side))
 	}
@@ -122,7 +125,13 @@ func queryFunc(_ *Device, _ []byte, _ *[entrySize]byte, side []byte) error {
 	le.PutUint16(side[0x4a:], maxSRQ)
 	put32(0x4c, maxGID)
 	put32(0x80, maxDPI)
-	side[0x84] = maxSGE
+	side[0x84] = maxVariableSGE
+	le.PutUint16(side[0x86:], maxVariableSGE*slotSize)
+	if d.p7() {
+		const requesterRepeats, responderRepeats, messageTable = 0x200, 0x400, 0x10
+		le.PutUint16(side[0x16:], requesterRepeats|responderRepeats)
+		le.PutUint16(side[0x8e:], messageTable)
+	}
 	return nil
 }
 

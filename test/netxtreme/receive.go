@@ -60,6 +60,7 @@ const maxBuffers = 31
 // Bits of receive completions.
 const (
 	completeRx        = 17
+	completeRxP7      = 23
 	completeAggregate = 18
 
 	rxHashed = 1 << 10
@@ -96,10 +97,21 @@ func (v *vnic) receive(h *ethernet.Headers) {
 	var e, ext [entrySize]byte
 	frame := h.Frame
 	flags2 := v.describe(h, &e, &ext)
+	kind := uint32(completeRx)
+	if v.d.p7() {
+		kind = completeRxP7
+	}
 	if h.VLAN != nil && v.stripVLAN {
 		frame = append(append([]byte(nil), frame[:12]...), frame[12+ethernet.VLANLen:]...)
-		flags2 |= rxVLAN
-		le.PutUint32(ext[4:], ethernet.TypeVLAN<<16|uint32(be.Uint16(h.VLAN)))
+		tag := uint32(be.Uint16(h.VLAN))
+		if v.d.p7() {
+			const valid, tpid8021Q = 8 << 28, 1 << 28
+			le.PutUint32(e[8:], valid|tpid8021Q)
+			le.PutUint32(ext[8:], le.Uint32(ext[8:])|tag<<16)
+		} else {
+			flags2 |= rxVLAN
+			le.PutUint32(ext[4:], ethernet.TypeVLAN<<16|tag)
+		}
 	}
 	le.PutUint32(ext[:], flags2)
 	if len(frame) > v.mru {
@@ -119,7 +131,7 @@ func (v *vnic) receive(h *ethernet.Headers) {
 		return
 	}
 	rest := frame[copy(first[0].memory, frame):]
-	le.PutUint32(e[:], le.Uint32(e[:])|completeRx|uint32(len(first[0].memory))<<16)
+	le.PutUint32(e[:], le.Uint32(e[:])|kind|uint32(len(first[0].memory))<<16)
 	le.PutUint32(e[4:], first[0].opaque)
 	le.PutUint32(e[8:], le.Uint32(e[8:])|uint32(len(more))<<1)
 	if hash != 0 {

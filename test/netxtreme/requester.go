@@ -92,17 +92,25 @@ func (q *qp) run() {
 
 // complete completes the next request. An error ends the QP.
 func (q *qp) complete(r *request, f *failure) {
-	q.send.ci++
+	failed := uint16(q.send.ci % uint64(q.send.depth))
+	q.send.ci += r.entries
+	q.completed++
 	q.retries, q.rnrRetries = q.retryCount, q.rnrRetry
+	if q.messages > 0 && r.psns > 0 {
+		q.message = (q.message + 1) % q.messages
+	}
 	q.sendPSN = (q.sendPSN + r.psns) & psnMask
 	if f == nil && !r.signaled {
 		return
 	}
 	var e cqe
 	le.PutUint64(e[:], q.handle)
-	le.PutUint16(e[8:], uint16(q.send.ci%uint64(q.send.depth)))
+	le.PutUint16(e[8:], q.consumed())
 	e.set(completeRequest, statusOK, 0)
 	if f != nil {
+		if q.variable {
+			le.PutUint16(e[8:], failed) // the slot of the request
+		}
 		e[0x19] = f.status
 		if off, ok := errorCounters[f.status]; ok {
 			q.d.count(off)
@@ -112,6 +120,15 @@ func (q *qp) complete(r *request, f *failure) {
 	if f != nil {
 		q.fail(f.reason, 0)
 	}
+}
+
+// consumed returns the index after the last completed request for completions. It counts requests
+// even if the entries of the queue are slots.
+func (q *qp) consumed() uint16 {
+	if q.variable {
+		return uint16(q.completed % uint64(q.send.depth))
+	}
+	return uint16(q.send.ci % uint64(q.send.depth))
 }
 
 // execute executes a request. It returns nil for success, and if the request has to wait.

@@ -268,19 +268,21 @@ func (c *rigCQ) want(kind, status uint8) []byte {
 
 // rigQP is a QP of a rig.
 type rigQP struct {
-	r              *rig
-	n              uint32
-	dpi            uint32
-	cq             *rigCQ
-	sq, rq         uint64
-	depth          uint32
-	pi, receivePI  uint32
-	psn            uint32
-	key            uint32 // of the memory
-	memory         uint64
-	gid            uint32
-	mtu            uint32
-	searchDisabled bool
+	r             *rig
+	n             uint32
+	dpi           uint32
+	cq            *rigCQ
+	sq, rq        uint64
+	depth         uint32 // of both queues
+	slots         uint32 // of the send queue, in the units of doorbells
+	pi, receivePI uint32
+	messages      uint32 // posted ones
+	psn           uint32
+	key           uint32 // of the memory
+	memory        uint64
+	gid           uint32
+	mtu           uint32
+	toggle        uint32 // of the last notification
 }
 
 const rigMemory = 64 << 10
@@ -290,11 +292,16 @@ func (r *rig) qp(kind uint8, more ...func(in []byte)) *rigQP {
 	r.t.Helper()
 	q := &rigQP{r: r, dpi: 3, depth: 16, mtu: 1024, cq: r.cq(3, 64)}
 	q.sq, q.rq = r.alloc(uint64(q.depth)*(requestSize+searchSize)), r.alloc(uint64(q.depth)*receiveSize)
+	flags := uint32(0)
+	if q.slots = q.depth; r.d.p7() {
+		q.slots, flags = q.depth*requestSize/slotSize, flagVariable
+	}
 	q.n = r.must(0x01, 0x68, func(in []byte) {
 		le.PutUint64(in[0x10:], 0xabc0)
 		in[0x1c] = kind
 		le.PutUint32(in[0x20:], q.dpi)
-		le.PutUint32(in[0x24:], q.depth)
+		le.PutUint32(in[0x18:], flags)
+		le.PutUint32(in[0x24:], q.slots)
 		le.PutUint32(in[0x28:], q.depth)
 		le.PutUint16(in[0x2e:], maxSGE)
 		le.PutUint32(in[0x30:], q.cq.n)
@@ -390,29 +397,41 @@ func header(opcode, flags uint8, slots int, imm, length uint32) []byte {
 	return append(b, make([]byte, 2*slotSize-len(b))...)
 }
 
-// write puts a request into the send queue, without a doorbell. length is the number of bytes for
+// put puts a request into the send queue, without a doorbell. length is the number of bytes for
 // packets, or -1 for a request without packets.
 func (q *rigQP) put(w []byte, length int) {
-	i := q.pi % q.depth
-	b := q.r.bytes(q.sq+uint64(i)*requestSize, requestSize)
-	clear(b)
-	copy(b, w)
 	next := q.psn
 	if length >= 0 {
 		next += uint32(max(1, (length+int(q.mtu)-1)/int(q.mtu)))
 	}
-	s := q.r.bytes(q.sq+uint64(q.depth)*requestSize+uint64(i)*searchSize, searchSize)
-	le.PutUint32(s, q.psn&psnMask)
-	le.PutUint32(s[4:], next&psnMask)
-	le.PutUint16(s[8:], uint16(i*8))
+	if q.r.d.p7() {
+		if length >= 0 {
+			v := uint64(q.pi%q.slots)<<48 | uint64(next&psnMask)<<24 | uint64(q.psn&psnMask)
+			le.PutUint64(q.r.bytes(q.sq+uint64(q.slots)*slotSize+uint64(q.messages%(q.slots/2))*messageSize, messageSize), v)
+			q.messages++
+		}
+		for ; len(w) > 0; w = w[min(slotSize, len(w)):] {
+			copy(q.r.bytes(q.sq+uint64(q.pi%q.slots)*slotSize, slotSize), append(slices.Clone(w), make([]byte, slotSize)...))
+			q.pi++
+		}
+	} else {
+		i := q.pi % q.depth
+		b := q.r.bytes(q.sq+uint64(i)*requestSize, requestSize)
+		clear(b)
+		copy(b, w)
+		s := q.r.bytes(q.sq+uint64(q.depth)*requestSize+uint64(i)*searchSize, searchSize)
+		le.PutUint32(s, q.psn&psnMask)
+		le.PutUint32(s[4:], next&psnMask)
+		le.PutUint16(s[8:], uint16(i*8))
+		q.pi++
+	}
 	q.psn = next
-	q.pi++
 }
 
 // post posts a request.
 func (q *rigQP) post(w []byte, length int) {
 	q.put(w, length)
-	q.r.ringDoorbell(q.dpi, doorbellSQ, q.n, q.pi%q.depth)
+	q.r.ringDoorbell(q.dpi, doorbellSQ, q.n, q.pi%q.slots)
 }
 
 // postReceive posts a receive of one SGE.
@@ -435,7 +454,12 @@ func (q *rigQP) send(flags uint8, off uint64, n uint32) {
 // pair returns connected QPs of two devices.
 func pair(t *testing.T) (a, b *rigQP) {
 	t.Helper()
-	f := New()
+	return pairOn(t, New())
+}
+
+// pairOn returns connected QPs of two devices of a fabric.
+func pairOn(t *testing.T, f pci.Fabric) (a, b *rigQP) {
+	t.Helper()
 	a, b = newRig(t, f).qp(typeRC), newRig(t, f).qp(typeRC)
 	connect(a, b)
 	return a, b

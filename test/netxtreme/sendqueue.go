@@ -28,12 +28,13 @@ const (
 
 // request is a request of a send queue.
 type request struct {
-	wqe       [requestSize]byte
+	wqe       [(2 + maxVariableSGE) * slotSize]byte
 	opcode    uint8
 	signaled  bool
 	solicited bool
 	inline    bool
-	slots     int // of 16 bytes, with the two slots of the header
+	slots     int    // of 16 bytes, with the two slots of the header
+	entries   uint64 // of the send queue
 	length    uint64
 	imm       uint32 // or the key to invalidate
 	psns      uint32 // number of packets, 0 for a request that does not leave the device
@@ -57,7 +58,7 @@ func (q *qp) ringSend(index uint32) {
 
 // fetch reads the next request. It returns the reason why the request is not valid, or "".
 func (q *qp) fetch(r *request) string {
-	*r = request{data: r.data[:0]}
+	*r = request{data: r.data[:0], entries: 1}
 	if !q.send.read(q.d.mem, q.send.ci, r.wqe[:]) {
 		return "the host has removed the memory of the send queue"
 	}
@@ -65,21 +66,27 @@ func (q *qp) fetch(r *request) string {
 	flags := w[1]
 	r.opcode, r.slots = w[0], int(w[2])
 	r.signaled, r.solicited, r.inline = q.allSig || flags&flagSignaled != 0, flags&flagSolicited != 0, flags&flagInline != 0
-	r.imm, r.length = le.Uint32(w[4:]), uint64(le.Uint32(w[8:]))
 	switch r.opcode {
 	case opSend, opSendImm, opSendInv, opWrite, opWriteImm, opRead:
-		if r.slots < 2 || r.slots > requestSize/slotSize {
-			return fmt.Sprintf("it has %d slots", r.slots)
-		}
 	case opCompareSwap, opFetchAdd:
-		r.slots, r.length = 3, 8
+		r.slots = 3
+	case opLocalInv, opFastReg, opBind:
+		r.slots = 2
+	default:
+		return fmt.Sprintf("operation %#x", r.opcode)
+	}
+	if text := q.fetchSlots(r); text != "" {
+		return text
+	}
+	r.imm, r.length = le.Uint32(w[4:]), uint64(le.Uint32(w[8:]))
+	switch r.opcode {
+	case opCompareSwap, opFetchAdd:
+		r.length = 8
 	case opLocalInv, opFastReg, opBind:
 		if q.kind != typeRC {
 			return fmt.Sprintf("operation %#x of a QP of type %d", r.opcode, q.kind)
 		}
 		return ""
-	default:
-		return fmt.Sprintf("operation %#x", r.opcode)
 	}
 	if q.kind != typeRC && r.opcode != opSend && r.opcode != opSendImm {
 		return fmt.Sprintf("operation %#x of a QP of type %d", r.opcode, q.kind)
@@ -88,8 +95,34 @@ func (q *qp) fetch(r *request) string {
 		return fmt.Sprintf("a message of %d bytes", r.length)
 	}
 	r.psns = q.packets(r.length)
-	if q.kind == typeRC {
-		return q.checkSearch(r)
+	switch {
+	case q.kind != typeRC:
+		return ""
+	case q.messages > 0:
+		return q.checkMessage(r)
+	}
+	return q.checkSearch(r)
+}
+
+// fetchSlots reads the slots of a request of a variable size, whose first slot is known.
+func (q *qp) fetchSlots(r *request) string {
+	limit := requestSize / slotSize
+	if q.variable {
+		limit = len(r.wqe) / slotSize
+	}
+	if r.slots < 2 || r.slots > limit {
+		return fmt.Sprintf("it has %d slots", r.slots)
+	}
+	if !q.variable {
+		return ""
+	}
+	if r.entries = uint64(r.slots); r.entries > q.send.posted() {
+		return fmt.Sprintf("it has %d slots, and %d are posted", r.slots, q.send.posted())
+	}
+	for i := 1; i < r.slots; i++ {
+		if !q.send.read(q.d.mem, q.send.ci+uint64(i), r.wqe[i*slotSize:]) {
+			return "the host has removed the memory of the send queue"
+		}
 	}
 	return ""
 }
@@ -116,10 +149,25 @@ func (q *qp) checkSearch(r *request) string {
 	return ""
 }
 
+// checkMessage checks the entry of a message in the table of P7.
+func (q *qp) checkMessage(r *request) string {
+	i := q.send.ci % uint64(q.send.depth)
+	b := q.send.buffer.At(q.d.mem, uint64(q.send.depth)*uint64(q.send.size)+uint64(q.message)*messageSize, messageSize)
+	if b == nil {
+		return "the host has removed the memory of its table"
+	}
+	v, want := le.Uint64(b), (q.sendPSN+r.psns)&psnMask
+	first, next, at := uint32(bits(v, 23, 0)), uint32(bits(v, 47, 24)), uint16(bits(v, 63, 48))
+	if first != q.sendPSN || next != want || at != uint16(i) && at != uint16(i*uint64(q.send.size)/slotSize) {
+		return fmt.Sprintf("its entry %d in the table has PSNs %#x to %#x and index %#x, want %#x to %#x and %#x", q.message, first, next, at, q.sendPSN, want, i)
+	}
+	return ""
+}
+
 // gather resolves the memory of a request.
 func (q *qp) gather(r *request, need rights) *failure {
 	if r.inline {
-		if r.length > maxInline || r.opcode == opRead {
+		if r.length > uint64((r.slots-2)*slotSize) || r.opcode == opRead {
 			return local(statusLocalQPOp, reasonFormat, "%d inline bytes", r.length)
 		}
 		r.data = append(r.data, r.wqe[2*slotSize:][:r.length])

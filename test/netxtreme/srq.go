@@ -15,7 +15,7 @@ type srq struct {
 	queue  workQueue
 	users  int // QPs
 	limit  uint32
-	armed  bool
+	arming
 }
 
 // receiveSize is the size in bytes of a receive of an SRQ.
@@ -82,12 +82,14 @@ func querySRQ(d *Device, in []byte, answer *[entrySize]byte, side []byte) error 
 }
 
 // ring handles a doorbell. It contains the index of posted receives, or a limit.
-func (s *srq) ring(kind uint8, index uint32) {
+func (s *srq) ring(kind uint8, index uint32, toggle uint8) {
 	switch kind {
 	case doorbellSRQArmEna: // the device does not wait for it
 	case doorbellSRQArm:
-		s.limit, s.armed = index, index > 0
-		s.checkLimit()
+		if s.arm(s.d, toggle) {
+			s.limit, s.armed = index, index > 0
+			s.checkLimit()
+		}
 	default:
 		if !s.queue.produce(index) {
 			s.d.violation(s.name(), "a doorbell with index %#x, but the device is at %#x with %d of %d receives", index, s.queue.pi, s.queue.posted(), s.queue.depth)
@@ -100,10 +102,9 @@ func (s *srq) checkLimit() {
 	if !s.armed || s.queue.posted() >= uint64(s.limit) {
 		return
 	}
-	s.armed = false
 	const thresholdEvent = 1
 	var e [entrySize]byte
-	e[0], e[1] = notifySRQ, thresholdEvent
+	e[0], e[1] = notifySRQ|s.disarm(s.d)<<6, thresholdEvent
 	le.PutUint32(e[4:], uint32(s.handle))
 	le.PutUint32(e[12:], uint32(s.handle>>32))
 	s.nq.notify(e)

@@ -131,6 +131,8 @@ var drivers = []Driver{
 	// Linux 6.1 of Debian lacks bnxt_re,.
 	{Name: "bnxt_re", Modules: []string{"bnxt_en", "bnxt_re"}, prepare: card{"bnxt_re", "broadcom", []string{"bnxt_en"}}.prepare,
 		Model: &Model{NetDriver: "bnxt_en", New: netxtreme.New}},
+	{Name: "bnxt_re-p7", Modules: []string{"bnxt_en", "bnxt_re"}, prepare: card{"bnxt_re", "broadcom", []string{"bnxt_en"}}.prepare,
+		Model: &Model{NetDriver: "bnxt_en", New: netxtreme.NewP7}},
 }
 
 // Find returns the series with a name for an architecture, or the default for "".
