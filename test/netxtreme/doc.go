@@ -2,9 +2,8 @@
 
 // Package netxtreme implements a software NetXtreme-E network card of Broadcom, a model of a PCI
 // function of the BCM57508 (P5, "Thor") or of the BCM57608 (P7). Linux's bnxt_en drives its
-// Ethernet port and bnxt_re
-// its RDMA functions, in a virtual machine of rdmavm -driver bnxt_re. Programs use it through
-// libbnxt_re or another provider.
+// Ethernet port and bnxt_re its RDMA functions, in a virtual machine of rdmavm -driver bnxt_re or
+// bnxt_re-p7. Programs use it through libbnxt_re or another provider.
 //
 // There is no public manual of the device. The kernel's headers contain the layouts of commands,
 // requests, completions and doorbells (include/linux/bnxt/hsi.h, bnxt.h, and roce_hsi.h of
