@@ -100,6 +100,13 @@ func (c *card) configure(flags uint32) {
 // transmit posts a request with pieces of memory, and the words of its extension.
 func (c *card) transmit(ext [4]uint32, pieces ...[]byte) {
 	c.t.Helper()
+	c.put(ext, pieces...)
+	c.ringL2(doorbellSQ, c.tx, c.txPI%cardDepth)
+}
+
+// put puts a request into the transmit ring, without a doorbell.
+func (c *card) put(ext [4]uint32, pieces ...[]byte) {
+	c.t.Helper()
 	for i, p := range pieces {
 		addr := c.alloc(uint64(len(p)))
 		copy(c.bytes(addr, len(p)), p)
@@ -123,7 +130,6 @@ func (c *card) transmit(ext [4]uint32, pieces ...[]byte) {
 			c.txPI++
 		}
 	}
-	c.ringL2(doorbellSQ, c.tx, c.txPI%cardDepth)
 }
 
 // completion returns the next entry of a completion ring, or nil.
@@ -322,5 +328,39 @@ func TestRSS(t *testing.T) {
 	}
 	if arrived == 0 || arrived == 20 {
 		t.Errorf("%d of 20 frames arrived at the first ring, want some", arrived)
+	}
+}
+
+// TestPortStatistics sends requests with and without completions, and reads the counters of the
+// ports.
+func TestPortStatistics(t *testing.T) {
+	a, b := cards(t)
+	sent := frame(b.mac, a.mac, ethernet.UDP, []byte("counted"))
+	a.transmit([4]uint32{}, sent)
+	a.completion(0)
+	first := a.bytes(a.txAddr+uint64(a.txPI)*entrySize, entrySize)
+	a.put([4]uint32{}, sent)
+	le.PutUint32(first, le.Uint32(first)|txNoCompletion)
+	a.ringL2(doorbellSQ, a.tx, a.txPI%cardDepth)
+	if e := a.completion(0); e != nil {
+		t.Errorf("completion %x of a request without one", e)
+	}
+	statistics := func(c *card) (tx, rx []byte) {
+		at := c.alloc(pageSize)
+		c.hwrm(0x23, func(in []byte) {
+			le.PutUint64(in[0x18:], at)
+			le.PutUint64(in[0x20:], at+0x800)
+		})
+		return c.bytes(at, 0x198), c.bytes(at+0x800, 0x210)
+	}
+	tx, _ := statistics(a)
+	_, rx := statistics(b)
+	for name, n := range map[string]uint64{"sent": le.Uint64(tx[0x60:]), "sent unicast": le.Uint64(tx[0x68:]), "received": le.Uint64(rx[0x58:])} {
+		if n != 2 {
+			t.Errorf("%d %s frames, want 2", n, name)
+		}
+	}
+	if n := le.Uint64(rx[0x1e8:]); n != 2*uint64(len(sent)) {
+		t.Errorf("%d received bytes, want %d", n, 2*len(sent))
 	}
 }

@@ -24,6 +24,9 @@ func TestFaults(t *testing.T) {
 	b.postReceive(b.memory, b.key, 10)
 	fault("first silent 1")
 	a.send(flagSignaled, 0, 1)
+	if e := b.cq.poll(); e != nil {
+		t.Errorf("completion %x while the device is silent, want none", e)
+	}
 	fault("first silent 0")
 	wait(t, a)
 	a.cq.want(completeRequest, statusOK)

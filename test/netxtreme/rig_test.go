@@ -322,7 +322,7 @@ func (r *rig) qp(kind uint8, more ...func(in []byte)) *rigQP {
 func (r *rig) region(addr, n uint64, rights rights) uint32 {
 	r.t.Helper()
 	table := r.alloc(pageSize)
-	for i := range n / pageSize {
+	for i := range (n + pageSize - 1) / pageSize {
 		le.PutUint64(r.bytes(table+8*i, 8), addr+i*pageSize|1)
 	}
 	key := r.must(0x0d, 0x20, func(in []byte) { le.PutUint32(in[0x1c:], 7) })

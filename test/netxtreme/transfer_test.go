@@ -169,6 +169,10 @@ func TestRemoteErrors(t *testing.T) {
 	}{
 		"missing key":    {func(a, b *rigQP) { write(a, b, b.memory, b.key+1, 8) }, statusRemoteAccess, peerRxKey, 0},
 		"beyond the end": {func(a, b *rigQP) { write(a, b, b.memory+rigMemory-7, b.key, 8) }, statusRemoteAccess, peerRxKey + uint8(badRange), 0},
+		"beyond the end in its page": {func(a, b *rigQP) {
+			key := b.r.region(b.memory, 100, localWrite|remoteWrite)
+			write(a, b, b.memory+93, key, 8)
+		}, statusRemoteAccess, peerRxKey + uint8(badRange), 0},
 		"no right": {func(a, b *rigQP) { write(a, b, b.memory, b.r.region(b.memory, pageSize, localWrite|remoteRead), 8) },
 			statusRemoteAccess, peerRxKey + uint8(badRight), 0},
 		"other PD": {func(a, b *rigQP) { b.r.d.mrs[b.key>>8].pd = 8; write(a, b, b.memory, b.key, 8) },
@@ -420,6 +424,101 @@ func TestFastRegister(t *testing.T) {
 	if got := string(b.r.bytes(b.memory+2*pageSize-2, 2)) + string(b.r.bytes(b.memory, 2)); got != "abcd" {
 		t.Errorf("data = %q, want abcd", got)
 	}
+	b.post(header(opLocalInv, flagSignaled, 2, key, 0), -1)
+	b.cq.want(completeRequest, statusOK)
+	le.PutUint32(w[4:], key+1)
+	b.post(w, -1)
+	b.cq.want(completeRequest, statusOK)
 	b.post(w, -1) // registered already
 	b.cq.want(completeRequest, statusMemory)
+	b.cq.want(completeTerminal, 0)
+	a.post(append(x, "abcd"...), 4) // with the old key, and to a QP in the error state
+	wait(t, a)
+	a.cq.want(completeRequest, statusRetries)
+}
+
+// TestInvalidatedRegion writes to a region that a request has invalidated.
+func TestInvalidatedRegion(t *testing.T) {
+	a, b := pair(t)
+	b.r.d.mrs[b.key>>8].kind = keyPhysical
+	b.post(header(opLocalInv, flagSignaled, 2, b.key, 0), -1)
+	b.cq.want(completeRequest, statusOK)
+	w := header(opWrite, flagSignaled|flagInline, 3, 0, 4)
+	le.PutUint64(w[16:], b.memory)
+	le.PutUint32(w[24:], b.key)
+	a.post(append(w, "abcd"...), 4)
+	a.cq.want(completeRequest, statusRemoteAccess)
+}
+
+// TestPSN sends to a peer that expects another PSN.
+func TestPSN(t *testing.T) {
+	a, b := pair(t)
+	b.postReceive(b.memory, b.key, 10)
+	b.r.d.qps[b.n].receivePSN++
+	a.send(0, 0, 1)
+	wait(t, a)
+	a.cq.want(completeRequest, statusRetries)
+	if e := b.cq.poll(); e != nil {
+		t.Errorf("completion %x of the peer, want none", e)
+	}
+}
+
+// TestTwoCQs moves a QP with two CQs to the error state.
+func TestTwoCQs(t *testing.T) {
+	r := newRig(t, nil)
+	receives := r.cq(3, 16)
+	q := r.qp(typeRC, func(in []byte) { le.PutUint32(in[0x34:], receives.n) })
+	q.modify(stateInit, 0, nil)
+	q.modify(stateError, 0, nil)
+	q.cq.want(completeTerminal, 0)
+	receives.want(completeTerminal, 0)
+	q.modify(stateError, 0, nil)
+	if e := q.cq.poll(); e != nil {
+		t.Errorf("completion %x of a QP that was in the error state", e)
+	}
+}
+
+// TestLocalErrors posts requests whose memory is wrong.
+func TestLocalErrors(t *testing.T) {
+	for name, tc := range map[string]struct {
+		post   func(q *rigQP)
+		status uint8
+	}{
+		"key":           {func(q *rigQP) { q.post(sge(header(opSend, 0, 3, 0, 8), q.memory, q.key+1, 8), 8) }, statusLocalProtection},
+		"length":        {func(q *rigQP) { q.post(sge(header(opSend, 0, 3, 0, 9), q.memory, q.key, 8), 9) }, statusLocalLength},
+		"inline length": {func(q *rigQP) { q.post(header(opSend, flagInline, 3, 0, 17), 17) }, statusLocalQPOp},
+		"inline READ":   {func(q *rigQP) { q.post(header(opRead, flagInline, 3, 0, 8), 8) }, statusLocalQPOp},
+		"reserved key":  {func(q *rigQP) { q.post(sge(header(opSend, 0, 3, 0, 8), q.memory, reservedLKey, 8), 8) }, statusLocalProtection},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a, b := pair(t)
+			b.postReceive(b.memory, b.key, 100)
+			tc.post(a)
+			a.cq.want(completeRequest, tc.status)
+			a.cq.want(completeTerminal, 0)
+			if e := b.cq.poll(); e != nil {
+				t.Errorf("completion %x of the peer, want none", e)
+			}
+		})
+	}
+}
+
+// TestStatistics reads the counters of errors.
+func TestStatistics(t *testing.T) {
+	a, _ := pair(t)
+	a.send(0, 0, 1)
+	wait(t, a)
+	a.r.event()
+	side := a.r.alloc(pageSize)
+	a.r.must(0x8e, 0x18, func(in []byte) {
+		in[6] = roceStatisticsSize / entrySize
+		le.PutUint64(in[8:], side)
+	})
+	counter := func(off uint64) uint64 { return le.Uint64(a.r.bytes(side+off, 8)) }
+	if n := counter(countRNR); n != 3 {
+		t.Errorf("%d RNR NAKs, want 3", n)
+	}
+	if n := counter(countActiveQPs); n != 1 {
+		t.Errorf("%d active QPs, want 1", n)
+	}
 }
