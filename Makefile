@@ -240,9 +240,12 @@ test-erdma: $(TOOLS) ## run rdma-core's programs, and ours, on a software eRDMA 
 
 # What runs on the software NetXtreme-E. Linux 6.1 of Debian lacks the driver.
 BNXT_TESTS ?= ./test/netxtreme/libbnxt_re
+BNXT_ROWS   = $(foreach k,$(filter-out 6.1,$(KERNELS)),-- $(call VM,$(k),bnxt_re) -packages $(PEERS),perftest -estimate 3m $(BNXT_TESTS) \
+	-- -check -name 'Linux $(k), bnxt_re: two virtual machines' -estimate 2m $(RDMAVM) -kernel $(k) -driver bnxt_re -hosts 2 -vms -packages $(PEERS),perftest sh test/netxtreme/libbnxt_re/twovms.sh '') \
+	-- -name 'Linux $(NEWEST), bnxt_re-p7' -vm "-kernel $(NEWEST) -driver bnxt_re-p7 -release trixie" -packages $(PEERS),perftest -skip '^TestCM$$/^cmtime' -estimate 3m $(BNXT_TESTS)
 
 test-bnxt_re: $(TOOLS) ## run rdma-core's programs on a software NetXtreme-E under the kernel's own drivers, on each kernel of KERNELS that has them
-	@$(RUN) $(foreach k,$(filter-out 6.1,$(KERNELS)),-- $(call VM,$(k),bnxt_re) -packages $(PEERS),perftest -estimate 3m $(BNXT_TESTS))
+	@$(RUN) $(BNXT_ROWS)
 
 # Tests in a virtual machine of arm64, by emulation: connections, verbs, the data paths and streams, and
 # the demonstration. One kernel has pages of 16 KiB.
@@ -266,7 +269,7 @@ matrix-arm64: $(TOOLS) bin/rdmavm-arm64 $(ARM64_CMDS) ## run the tests of cm, ve
 	@$(RUN) $(MATRIX_ARM64_ROWS)
 
 test-all: $(TOOLS) $(TWO_VMS) $(TWO_VMS_HW) compiler race-programs bin/rdmavm-arm64 $(ARM64_CMDS) ## run all tests: those of test, test-ci, matrix, matrix-mlx5, test-erdma, test-bnxt_re, matrix-arm64, race and test-streams (several hours)
-	@$(RUN) -- $(TEST_ROWS) -- $(CI_ROWS) -- $(REST_ROWS) $(MATRIX_ROWS) $(MATRIX_MLX5_ROWS) $(ERDMA_ROWS) $(MATRIX_ARM64_ROWS) -- $(RACE_VM_ROW) $(STREAM_LONG_ROWS)
+	@$(RUN) -- $(TEST_ROWS) -- $(CI_ROWS) -- $(REST_ROWS) $(MATRIX_ROWS) $(MATRIX_MLX5_ROWS) $(ERDMA_ROWS) $(BNXT_ROWS) $(MATRIX_ARM64_ROWS) -- $(RACE_VM_ROW) $(STREAM_LONG_ROWS)
 
 diff-mlx5: $(CMDS) ## libmlx5 and ours give a software ConnectX the same to do: the pingpong programs of both
 	$(RDMAVM) -driver mlx5 -hosts 2 -packages $(PEERS) -trace bin/mlx5.trace -- sh test/connectx/tracediff/pingpong.sh ibv_ $(CURDIR)/bin/ibv_

@@ -5,22 +5,7 @@
 # the clients. Its arguments are prefixes of programs, "" for those of rdma-core: those
 # of each meet those of each, and then rdma-core's and perftest's, which have no other.
 . "$(dirname "$0")"/../../pairing/meet.sh
-
-# The index of the own address among the GIDs, of RoCE v2.
-gid=$(
-	cd /sys/class/infiniband/"$device"/ports/1
-	mapped=$(printf '0000:0000:0000:0000:0000:ffff:%02x%02x:%02x%02x' $(echo "$address" | tr . ' '))
-	for i in $(cd gids && grep -l "^$mapped\$" *); do
-		if grep -q v2 gid_attrs/types/"$i"; then echo "$i"; fi
-	done
-)
-
-# verbs has two programs of verbs meet at the first's TCP port: SERVER CLIENT GIDFLAG ARGS
-verbs() {
-	port=$((port + 1)) server=$1 client=$2 flag=$3
-	shift 3
-	meet "$server -d $device $flag $gid -p $port $*" "$client -d $device $flag $gid -p $port $* $first"
-}
+. "$(dirname "$0")"/../../pairing/meetverbs.sh
 
 for s; do
 	for c; do

@@ -5,4 +5,5 @@
 // project. A failure on the model is a defect of the model.
 //
 // The tests run in a virtual machine of rdmavm -driver bnxt_re ("make test-bnxt_re").
+// The script twovms.sh runs the programs between two virtual machines.
 package libbnxt_re
