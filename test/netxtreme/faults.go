@@ -16,6 +16,8 @@ var faults = map[string]string{
 	"port-up":   "",
 	// 1 loses all RDMA messages to and from the device, 0 ends that.
 	"silent": "YES",
+	// That many doorbells are in the FIFO of doorbells.
+	"doorbells": "ENTRIES",
 	// The QP's next request fails with a status of roce_hsi.h.
 	"fail-next": "QPN STATUS",
 	// The QP fails with an event.
@@ -45,6 +47,13 @@ func (f *Fabric) Fault(name, fault string, args []string) error {
 		return nil
 	case "silent":
 		d.silent = a[0] != 0
+		return nil
+	}
+	if fault == "doorbells" {
+		if a[0] >= d.fifoDepth() {
+			return fmt.Errorf("the FIFO has %d entries", d.fifoDepth())
+		}
+		d.waiting = a[0]
 		return nil
 	}
 	q := d.qps[a[0]]

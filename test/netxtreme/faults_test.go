@@ -56,6 +56,16 @@ func TestFaults(t *testing.T) {
 		}
 	}
 
+	config := a.r.hwrm(0x1a6, nil)
+	register, mask, shift, depth := le.Uint32(config[0x10:]), le.Uint32(config[0x1c:]), config[0x20], le.Uint32(config[0x2c:])
+	a.r.write(0, fifoMap, uint64(register&^0xfff), 4)
+	fault("first doorbells 300")
+	b4 := make([]byte, 4)
+	a.r.d.ReadRegion(0, uint64(fifoWindow+register&0xffc), b4)
+	if n := depth - le.Uint32(b4)&mask>>shift; n != 300 {
+		t.Errorf("the FIFO has %d doorbells, want 300", n)
+	}
+
 	fault("first fail-next 0x80 8")
 	a.send(0, 0, 1)
 	a.cq.want(completeRequest, statusRemoteOp)
@@ -69,9 +79,10 @@ func TestFaults(t *testing.T) {
 	failed(c)
 	for line, text := range map[string]string{
 		"none silent 1":          "no such device",
-		"first explode":          "unknown fault, want one of fail-next, fail-qp, port-down, port-up, silent",
+		"first explode":          "unknown fault, want one of doorbells, fail-next, fail-qp, port-down, port-up, silent",
 		"first silent":           "want the numbers YES",
 		"first fail-qp 9":        "no QP 0x9 in RTS",
+		"first doorbells 11264":  "the FIFO has 11264 entries",
 		"first fail-next 0x80 1": "no QP 0x80 in RTS",
 	} {
 		w := strings.Fields(line)

@@ -7,6 +7,7 @@ type firmware struct {
 	registered bool // whether bnxt_en is loaded
 	reserved   reservation
 	asyncRing  uint16 // notification queue of asynchronous events
+	window     uint32 // address of the window of the FIFO's register
 }
 
 // reservation contains the numbers of objects that the driver has reserved, in the order of
@@ -86,6 +87,7 @@ var hwrmCommands = map[uint16]hwrmCommand{
 	0x190:  {"FUNC_RESOURCE_QCAPS", 0x58, funcResourceQcaps},
 	0x192:  {"FUNC_BACKING_STORE_QCAPS", 0x68, backingStoreQcaps},
 	0x193:  {"FUNC_BACKING_STORE_CFG", 16, backingStoreCfg},
+	0x1a6:  {"FUNC_DBR_PACING_QCFG", 0x40, pacingQcfg},
 	0x200:  {"SELFTEST_QLIST", 0x118, nil},
 	0x204:  {"PCIE_QSTATS", 16, nil},
 	0x261:  {"QUEUE_PFCWD_TIMEOUT_QCAPS", 16, nil},
@@ -132,6 +134,8 @@ func funcQcaps(d *Device, in, out []byte) error {
 	const rocev2 = 0x10
 	le.PutUint16(out[0x8:], functionID)
 	le.PutUint32(out[0xc:], rocev2)
+	const pacing = 0x8
+	le.PutUint32(out[0x58:], pacing)
 	copy(out[0x10:], d.mac[:])
 	for off, n := range map[int]uint16{
 		0x16: limits.hashContexts, 0x18: limits.completionRings, 0x1a: limits.txRings, 0x1c: limits.rxRings,

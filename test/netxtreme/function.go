@@ -19,8 +19,8 @@ func (d *Device) RegionSize(index int) uint64 {
 	return 0
 }
 
-// ReadRegion implements pci.Function. All registers except the health register read as zeros.
-// Among them are the windows to registers behind other buses.
+// ReadRegion implements pci.Function. All registers read as zeros, except the health register and
+// the register of the FIFO of doorbells.
 func (d *Device) ReadRegion(index int, offset uint64, p []byte) {
 	d.fabric.Lock()
 	defer d.fabric.Unlock()
@@ -30,6 +30,8 @@ func (d *Device) ReadRegion(index int, offset uint64, p []byte) {
 		d.config.Read(offset, p)
 	case index == 0 && offset == regHealth && len(p) == 4:
 		le.PutUint32(p, healthy)
+	case index == 0 && offset >= fifoWindow && offset < fifoWindow+windowSize && len(p) == 4:
+		le.PutUint32(p, d.readWindow(uint32(offset)))
 	}
 }
 
@@ -56,7 +58,9 @@ func (d *Device) writeRegister(off int, p []byte) {
 		copy(d.request[off-regRequest:], p)
 	case off == regRequestTrigger:
 		d.executeRequest()
-	case off >= regWindows && off < regWindowsEnd: // the windows read as zeros
+	case off == fifoMap:
+		d.window = le.Uint32(p)
+	case off >= regWindows && off < regWindowsEnd: // the other windows read as zeros
 	case off >= regChannel && off < regChannelProd+4 || off == regChannelTrigger:
 		d.writeChannel(off, le.Uint32(p))
 	default:

@@ -6,6 +6,8 @@ package netxtreme
 type port struct {
 	down   bool // a fault, see faults
 	silent bool // a fault, see faults
+	// waiting is the number of doorbells in the FIFO, a fault.
+	waiting uint32
 
 	sent, received frameCounters
 }
