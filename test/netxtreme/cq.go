@@ -17,6 +17,7 @@ type cq struct {
 	nq          *nq
 	completions workQueue
 	users       int // QPs
+	events      uint16
 
 	arming
 	solicited bool   // whether only solicited completions cause a notification.
@@ -87,6 +88,8 @@ func destroyCQ(d *Device, in []byte, answer *[entrySize]byte, _ []byte) error {
 	q.nq.users--
 	delete(d.cqs, q.n)
 	le.PutUint32(answer[4:], q.n)
+	// bnxt_re waits for this number of notifications. It loses notifications of other queues while it waits.
+	le.PutUint16(answer[0xc:], q.events)
 	return nil
 }
 
@@ -120,6 +123,9 @@ func (q *cq) post(e *cqe, solicited bool) {
 	case b == nil || !pci.Aligned(b):
 		q.d.violation(q.name(), "the host has removed its memory")
 		return
+	case r.posted() >= uint64(r.depth) && e[0x18]>>1 == completeTerminal:
+		q.d.trace("%s has no room for the end of a QP", q.name())
+		return
 	case r.posted() >= uint64(r.depth):
 		q.d.violation(q.name(), "it has no room for a completion")
 		return
@@ -142,6 +148,7 @@ func (q *cq) post(e *cqe, solicited bool) {
 
 func (q *cq) notify() {
 	if q.armed {
+		q.events++
 		q.nq.notifyCompletions(q.handle, q.disarm(q.d))
 	}
 }

@@ -7,6 +7,10 @@ import "fmt"
 // ring handles a store to a page of doorbells.
 func (d *Device) ring(off uint32, p []byte) {
 	name := fmt.Sprintf("doorbell %#x", off)
+	if off%pageSize >= pushSize && d.registered {
+		d.writePush(name, off, p)
+		return
+	}
 	if len(p) != 8 || off%8 != 0 {
 		d.violation(name, "a store of %d bytes", len(p))
 		return
@@ -15,8 +19,11 @@ func (d *Device) ring(off uint32, p []byte) {
 	if !d.registered {
 		return // a page is from before a reset, and its owner cannot know that yet
 	}
+	dpi := off/pageSize - doorbellStart/pageSize
 	const ethernet = 1
-	if kind := uint8(bits(v, 63, 60)); kind == doorbellNQ || kind == doorbellNQArm {
+	if kind := uint8(bits(v, 63, 60)); kind == doorbellPushStart || kind == doorbellPushEnd {
+		d.ringPush(name, dpi, off%pageSize, v)
+	} else if kind == doorbellNQ || kind == doorbellNQArm {
 		q := d.nqs[uint16(bits(v, 47, 32))]
 		if q == nil {
 			d.violation(name, "%#x: there is no notification queue %d", v, bits(v, 51, 32))
@@ -26,7 +33,7 @@ func (d *Device) ring(off uint32, p []byte) {
 	} else if bits(v, 57, 56) == ethernet {
 		d.ringEthernet(name, kind, uint16(bits(v, 47, 32)), uint32(bits(v, 23, 0)), uint8(bits(v, 26, 25)))
 	} else {
-		d.ringRDMA(name, off/pageSize-doorbellStart/pageSize, kind, uint32(bits(v, 51, 32)), uint32(bits(v, 23, 0)), uint8(bits(v, 26, 25)))
+		d.ringRDMA(name, dpi, kind, uint32(bits(v, 51, 32)), uint32(bits(v, 23, 0)), uint8(bits(v, 26, 25)))
 	}
 }
 

@@ -131,9 +131,9 @@ func funcQcaps(d *Device, in, out []byte) error {
 	if fid := le.Uint16(in[16:]); fid != 0xffff && fid != functionID {
 		return refuse(hwrmInvalid, "there is no function %#x", fid)
 	}
-	const rocev2 = 0x10
+	const rocev2, push = 0x10, 0x10_0000
 	le.PutUint16(out[0x8:], functionID)
-	le.PutUint32(out[0xc:], rocev2)
+	le.PutUint32(out[0xc:], rocev2|push)
 	const pacing = 0x8
 	le.PutUint32(out[0x58:], pacing)
 	copy(out[0x10:], d.mac[:])
@@ -164,7 +164,7 @@ func funcQcfg(d *Device, _, out []byte) error {
 	}
 	out[0x2b] = 1 // functions of the port
 	le.PutUint32(out[0x40:], uint32(r.rxRings))
-	le.PutUint16(out[0x4c:], doorbellSize>>10)
+	le.PutUint16(out[0x4c:], ethernetSize>>10)
 	le.PutUint16(out[0x54:], doorbellStart>>10)
 	return nil
 }

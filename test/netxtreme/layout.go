@@ -26,12 +26,15 @@ const (
 	healthy       = 0x8000
 )
 
-// Doorbells of BAR 2. Each page is a DPI. Drivers of the kernel use the first one.
+// Doorbells of BAR 2. Each page is a DPI. Drivers of the kernel use the first one. Drivers let programs use only the
+// pages from firstDPI, because those before it are Ethernet's.
 const (
 	doorbellBAR   = 2
 	doorbellStart = 0x10000
-	doorbellSize  = 4 << 20
+	ethernetSize  = 4 << 20
+	doorbellSize  = 8 << 20
 	pageSize      = 4096
+	firstDPI      = (ethernetSize - doorbellStart) / pageSize
 	maxDPI        = (doorbellSize - doorbellStart) / pageSize
 )
 
@@ -49,6 +52,8 @@ const (
 	doorbellCutoffAck = 0x9
 	doorbellNQ        = 0xa
 	doorbellNQArm     = 0xb
+	doorbellPushStart = 0xc
+	doorbellPushEnd   = 0xd
 	doorbellNull      = 0xf
 )
 

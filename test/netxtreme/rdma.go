@@ -14,8 +14,9 @@ type rdma struct {
 	gids map[uint32]*gid
 	next map[string]uint32 // last numbers of objects by kind
 
-	errors [roceStatisticsSize]byte // answer of QUERY_ROCE_STATS
+	pushes map[pushKey]*push // open ones
 
+	errors [roceStatisticsSize]byte // answer of QUERY_ROCE_STATS
 }
 
 // Limits that QUERY_FUNC reports. They bound the memory that a driver can make the model use.
@@ -47,6 +48,7 @@ func (d *Device) resetRDMA() {
 	d.rdma = rdma{
 		cqs: make(map[uint32]*cq), qps: make(map[uint32]*qp), srqs: make(map[uint32]*srq), mrs: make(map[uint32]*mr),
 		ahs: make(map[uint32]*ah), gids: make(map[uint32]*gid), next: make(map[string]uint32),
+		pushes: make(map[pushKey]*push),
 	}
 }
 
@@ -124,7 +126,7 @@ func queryFunc(d *Device, _ []byte, _ *[entrySize]byte, side []byte) error {
 	put32(0x44, maxInline)
 	le.PutUint16(side[0x4a:], maxSRQ)
 	put32(0x4c, maxGID)
-	put32(0x80, maxDPI)
+	put32(0x80, maxDPI-firstDPI)
 	side[0x84] = maxVariableSGE
 	le.PutUint16(side[0x86:], maxVariableSGE*slotSize)
 	if d.p7() {

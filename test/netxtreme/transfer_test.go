@@ -287,6 +287,26 @@ func TestArm(t *testing.T) {
 	step("solicited only", 2)
 	deliver(flagSolicited)
 	step("solicited", 3)
+	b.r.must(0x02, 0x18, func(in []byte) { le.PutUint32(in[0x10:], b.n) })
+	if e := b.r.exec(0x0a, 0x18, func(in []byte) { le.PutUint32(in[0x10:], b.cq.n) }); le.Uint16(e[0xc:]) != 3 {
+		t.Errorf("DESTROY_CQ = %x, want 3 notifications", e)
+	}
+}
+
+// TestFullAtTheEnd ends more QPs of a CQ than it has room for.
+func TestFullAtTheEnd(t *testing.T) {
+	a, _ := pair(t)
+	small := a.r.cq(3, 2)
+	for range 3 {
+		q := a.r.qp(typeRC, func(in []byte) {
+			le.PutUint32(in[0x30:], small.n)
+			le.PutUint32(in[0x34:], small.n)
+		})
+		q.modify(stateInit, 0, nil)
+		q.modify(stateError, 0, nil)
+	}
+	small.want(completeTerminal, 0)
+	small.want(completeTerminal, 0)
 }
 
 // TestSRQ takes receives from an SRQ, and reports its limit.
