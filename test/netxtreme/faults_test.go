@@ -65,6 +65,10 @@ func TestFaults(t *testing.T) {
 	if n := depth - le.Uint32(b4)&mask>>shift; n != 300 {
 		t.Errorf("the FIFO has %d doorbells, want 300", n)
 	}
+	a.r.d.ReadRegion(0, uint64(fifoWindow+register&0xffc)+4, b4)
+	if n := le.Uint32(b4); n != 0 {
+		t.Errorf("the register behind the FIFO's = %#x, want 0", n)
+	}
 
 	fault("first fail-next 0x80 8")
 	a.send(0, 0, 1)

@@ -79,7 +79,17 @@ func TestPushMistakes(t *testing.T) {
 		"in page 1007":           func(q *rigQP) { q.pushStart(1, firstDPI-1, 0) },
 		"in page 2032":           func(q *rigQP) { q.pushStart(1, maxDPI, 0) },
 		"which did not start":    func(q *rigQP) { q.pushEnd(1, rigPushPage, 0) },
-		"outside of a push":      func(q *rigQP) { q.pushed(1, rigPushPage, w[:8]) },
+		"of QP 0x81, which did not start": func(q *rigQP) {
+			q.pushStart(1, rigPushPage, 0)
+			other := q.r.qp(typeRC)
+			other.pushEnd(1, rigPushPage, 0)
+		},
+		"pushed request 0: its header": func(q *rigQP) {
+			q.pushStart(1, rigPushPage, 0)
+			q.pushed(1, rigPushPage, []byte{2: pushSize/slotSize + 1, 7: 0})
+			q.pushEnd(1, rigPushPage, 0)
+		},
+		"outside of a push": func(q *rigQP) { q.pushed(1, rigPushPage, w[:8]) },
 		"a store of 8 bytes outside of a push": func(q *rigQP) {
 			q.pushStart(1, rigPushPage, 0)
 			q.r.write(doorbellBAR, doorbellStart+rigPushPage*pageSize+2*pushSize-4, 1, 8)
@@ -105,5 +115,23 @@ func TestPushMistakes(t *testing.T) {
 		a.r.tolerant = true
 		do(a)
 		a.r.reported(t, want)
+	}
+}
+
+// TestOffers checks that the firmware offers pushes and the FIFO of doorbells, and DPIs only behind those of Ethernet.
+func TestOffers(t *testing.T) {
+	r := newRig(t, nil)
+	const push, pacing = 0x10_0000, 0x8
+	if out := r.hwrm(0x15, func(in []byte) { le.PutUint16(in[16:], 0xffff) }); le.Uint32(out[0xc:])&push == 0 || le.Uint32(out[0x58:])&pacing == 0 {
+		t.Errorf("flags %#x and %#x, want %#x and %#x", le.Uint32(out[0xc:]), le.Uint32(out[0x58:]), push, pacing)
+	}
+	size := uint64(le.Uint16(r.hwrm(0x16, nil)[0x4c:])) << 10
+	side := r.alloc(pageSize)
+	r.must(0x83, 0x18, func(in []byte) {
+		in[6] = 0xa0 / entrySize
+		le.PutUint64(in[8:], side)
+	})
+	if n, all := uint64(le.Uint32(r.bytes(side+0x80, 4))), r.d.RegionSize(doorbellBAR); size >= all || n != (all-size)/pageSize {
+		t.Errorf("%d DPIs behind %#x of %#x bytes", n, size, all)
 	}
 }

@@ -128,7 +128,7 @@ var drivers = []Driver{
 	{Name: "erdma", Modules: []string{"erdma"},
 		prepare: source{"erdma", "drivers/infiniband/hw/erdma", "CONFIG_INFINIBAND_ERDMA=m"}.prepare,
 		Model:   &Model{New: erdma.New, WaitForWrites: true}},
-	// Linux 6.1 of Debian lacks bnxt_re,.
+	// Linux 6.1 of Debian lacks bnxt_re.
 	{Name: "bnxt_re", Modules: []string{"bnxt_en", "bnxt_re"}, prepare: card{"bnxt_re", "broadcom", []string{"bnxt_en"}}.prepare,
 		Model: &Model{NetDriver: "bnxt_en", New: netxtreme.New}},
 	{Name: "bnxt_re-p7", Modules: []string{"bnxt_en", "bnxt_re"}, prepare: card{"bnxt_re", "broadcom", []string{"bnxt_en"}}.prepare,
