@@ -118,7 +118,7 @@ func TestPushMistakes(t *testing.T) {
 	}
 }
 
-// TestOffers checks that the firmware offers pushes and the FIFO of doorbells, and DPIs only behind those of Ethernet.
+// TestOffers checks that the firmware offers pushes and the FIFO of doorbells, and DPIs only behind the pages of Ethernet.
 func TestOffers(t *testing.T) {
 	r := newRig(t, nil)
 	const push, pacing = 0x10_0000, 0x8
