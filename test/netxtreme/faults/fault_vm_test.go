@@ -33,7 +33,7 @@ func TestFailNext(t *testing.T) {
 	}
 }
 
-// TestFailQP checks that the failure of a QP sends an event and flushes its receives. RoCE does not tell the peer.
+// TestFailQP checks that the failure of a QP sends an event and flushes its receives. The peer receives nothing.
 func TestFailQP(t *testing.T) {
 	l := link.New(t)
 	l.PostReceives(t, 7)
