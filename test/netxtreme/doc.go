@@ -15,8 +15,9 @@
 //   - A device writes a notification for an armed CQ immediately if there is a completion after
 //     the consumer index in the doorbell.
 //   - A QP that enters the error state writes a last completion to both of its CQs. libbnxt_re
-//     completes the posted requests and receives itself after it. A full CQ loses such a
-//     completion, because a program does not know of it and many QPs can share a small CQ.
+//     completes the posted requests and receives itself after it.
+//   - A full CQ loses completions. It is not a mistake of a driver, because many QPs can share a
+//     small CQ. The kernel's driver does not read the event with this error, so the model has none.
 //   - An error of a request causes an event of its QP, and so does an error at the peer.
 //   - A message of another PSN than the expected one is lost.
 //

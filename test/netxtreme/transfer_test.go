@@ -307,6 +307,9 @@ func TestFullAtTheEnd(t *testing.T) {
 	}
 	small.want(completeTerminal, 0)
 	small.want(completeTerminal, 0)
+	if e := small.poll(); e != nil {
+		t.Errorf("a third completion %x of a CQ of two", e)
+	}
 }
 
 // TestSRQ takes receives from an SRQ, and reports its limit.
