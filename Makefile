@@ -242,7 +242,7 @@ test-erdma: $(TOOLS) ## run rdma-core's programs, and ours, on a software eRDMA 
 BNXT_TESTS ?= ./test/netxtreme/libbnxt_re
 BNXT_ROWS   = $(foreach k,$(filter-out 6.1,$(KERNELS)),-- $(call VM,$(k),bnxt_re) -packages $(PEERS),perftest -estimate 3m $(BNXT_TESTS) \
 	-- -check -name 'Linux $(k), bnxt_re: two virtual machines' -estimate 2m $(RDMAVM) -kernel $(k) -driver bnxt_re -hosts 2 -vms -packages $(PEERS),perftest sh test/netxtreme/libbnxt_re/twovms.sh '') \
-	-- -name 'Linux $(NEWEST), bnxt_re-p7' -vm "-kernel $(NEWEST) -driver bnxt_re-p7 -release trixie" -packages $(PEERS),perftest -skip '^TestCM$$/^cmtime' -estimate 3m $(BNXT_TESTS)
+	-- -name 'Linux $(NEWEST), bnxt_re-p7' -vm "-kernel $(NEWEST) -driver bnxt_re-p7 -release sid" -packages $(PEERS),perftest -skip '^TestCM$$/^cmtime' -estimate 3m $(BNXT_TESTS)
 
 test-bnxt_re: $(TOOLS) ## run rdma-core's programs on a software NetXtreme-E under the kernel's own drivers, on each kernel of KERNELS that has them
 	@$(RUN) $(BNXT_ROWS)

@@ -151,7 +151,8 @@
 // # Software NetXtreme-E
 //
 // With -driver bnxt_re each host is a BCM57508 that rdmavm itself models (package test/netxtreme), and
-// with -driver bnxt_re-p7 a BCM57608, which needs the libbnxt_re of Debian 13. The unmodified bnxt_en and bnxt_re drive it, and programs use it through libbnxt_re or another
+// with -driver bnxt_re-p7 a BCM57608, which needs a libbnxt_re that is newer than the one of Debian 13
+// on Linux 7. The unmodified bnxt_en and bnxt_re drive it, and programs use it through libbnxt_re or another
 // provider. The wire connects the cards. Operations that a driver must not do are reported and make
 // the exit status 125. These faults can be injected:
 //
