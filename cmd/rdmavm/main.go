@@ -150,9 +150,9 @@
 //
 // # Software NetXtreme-E
 //
-// With -driver bnxt_re each host is a BCM57508 that rdmavm itself models (package test/netxtreme), and
-// with -driver bnxt_re-p7 a BCM57608, which needs a libbnxt_re that is newer than the one of Debian 13
-// on Linux 7. The unmodified bnxt_en and bnxt_re drive it, and programs use it through libbnxt_re or another
+// With -driver bnxt_re each host is a BCM57508 that rdmavm itself models (package test/netxtreme). With
+// -driver bnxt_re-p7 it is a BCM57608. On Linux 7 the BCM57608 needs a newer libbnxt_re than Debian 13 has.
+// The unmodified bnxt_en and bnxt_re drive both, and programs use them through libbnxt_re or another
 // provider. The wire connects the cards. Operations that a driver must not do are reported and make
 // the exit status 125. These faults can be injected:
 //
