@@ -178,7 +178,7 @@ func TestStrayDoorbells(t *testing.T) {
 		"CQ 0x1 does not exist or has":  func(q *rigQP) { q.r.ringDoorbell(4, doorbellCQ, q.cq.n, 1) },
 		"SRQ 0x1 does not exist":        func(q *rigQP) { q.r.ringDoorbell(3, doorbellSRQ, 1, 1) },
 		"notification queue 88":         func(q *rigQP) { q.r.ringDoorbell(0, doorbellNQ, 88, 1) },
-		"type 14 are not supported":     func(q *rigQP) { q.r.ringDoorbell(3, 14, q.n, 1) },
+		"notification queue 87":         func(q *rigQP) { q.r.ringDoorbell(0, doorbellNQMask, 87, 1) },
 		"no ring 5 for a doorbell":      func(q *rigQP) { q.r.ringL2(doorbellSQ, 5, 1) },
 		"a store of 4 bytes":            func(q *rigQP) { q.r.write(doorbellBAR, doorbellStart, 1, 4) },
 		"where no register is":          func(q *rigQP) { q.r.write(1, 0, 1, 4) },

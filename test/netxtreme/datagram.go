@@ -13,7 +13,6 @@ func (q *qp) sendDatagram(r *request) *failure {
 	a := q.d.ahs[handle]
 	switch {
 	case a == nil || a.pd != q.pd && q.kind != typeGSI:
-		q.d.violation(q.name(), "request %#x: there is no address handle %#x", q.send.ci, handle)
 		return local(statusLocalQPOp, reasonAddress, "address handle %#x", handle)
 	case r.length > maxDatagram:
 		return local(statusLocalLength, reasonFormat, "a datagram of %d bytes", r.length)

@@ -23,7 +23,7 @@ func (d *Device) ring(off uint32, p []byte) {
 	const ethernet = 1
 	if kind := uint8(bits(v, 63, 60)); kind == doorbellPushStart || kind == doorbellPushEnd {
 		d.ringPush(name, dpi, off%pageSize, v)
-	} else if kind == doorbellNQ || kind == doorbellNQArm {
+	} else if kind == doorbellNQ || kind == doorbellNQArm || kind == doorbellNQMask {
 		q := d.nqs[uint16(bits(v, 47, 32))]
 		if q == nil {
 			d.violation(name, "%#x: there is no notification queue %d", v, bits(v, 51, 32))

@@ -54,6 +54,7 @@ const (
 	doorbellNQArm     = 0xb
 	doorbellPushStart = 0xc
 	doorbellPushEnd   = 0xd
+	doorbellNQMask    = 0xe // like doorbellNQ, of drivers of P7
 	doorbellNull      = 0xf
 )
 
