@@ -42,7 +42,7 @@ func TestRefusedFirmwareCommands(t *testing.T) {
 		fill func(in []byte)
 	}{
 		"there is no such command":            {0x7f, nil},
-		"completion ring 5 is not":            {0x15, func(in []byte) { le.PutUint16(in[2:], 5) }},
+		"there is no completion ring 5":       {0x15, func(in []byte) { le.PutUint16(in[2:], 5) }},
 		"no function 0x7":                     {0x15, word(16, 7)},
 		"65 objects at offset 0x26":           {0x17, all(word(0x18, 0x20), word(0x26, 65))},
 		"no notification queue 77":            {0x17, all(word(0x18, 0x4000), word(0x50, 77))},

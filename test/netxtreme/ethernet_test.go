@@ -364,3 +364,17 @@ func TestPortStatistics(t *testing.T) {
 		t.Errorf("%d received bytes, want %d", n, 2*len(sent))
 	}
 }
+
+// TestCompletionOfACommand frees a ring, with a completion on its completion ring.
+func TestCompletionOfACommand(t *testing.T) {
+	c := newCard(t, newRig(t, nil))
+	c.hwrm(0x51, func(in []byte) {
+		le.PutUint16(in[2:], c.completions[0])
+		in[0x10] = ringTx
+		le.PutUint16(in[0x12:], c.tx)
+	})
+	e := c.bytes(c.completionAddr[0], entrySize)
+	if le.Uint16(e) != 0x20 || le.Uint16(e[2:]) != c.seq || e[8]&1 != 1 {
+		t.Errorf("completion %x, want one of command %d", e, c.seq)
+	}
+}

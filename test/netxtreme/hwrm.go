@@ -73,9 +73,10 @@ func (d *Device) executeRequest() {
 	}
 	var out [maxAnswer]byte
 	var err error
+	ring := d.completions[le.Uint16(in[2:])]
 	switch {
-	case le.Uint16(in[2:]) != noRing:
-		err = refuse(hwrmInvalid, "completion ring %d is not supported", le.Uint16(in[2:]))
+	case ring == nil && le.Uint16(in[2:]) != noRing:
+		err = refuse(hwrmInvalid, "there is no completion ring %d", le.Uint16(in[2:]))
 	case !known:
 		err = refuse(hwrmNotSupported, "there is no such command")
 	case c.run == nil:
@@ -96,6 +97,14 @@ func (d *Device) executeRequest() {
 		}
 	}
 	d.answer(in[:], out[:c.answer], status)
+	if ring != nil && d.completions[le.Uint16(in[2:])] == ring {
+		// The driver also waits for a completion, which follows the other completions of the ring.
+		const done = 0x20
+		var e [entrySize]byte
+		e[0] = done
+		copy(e[2:4], in[4:6])
+		ring.complete(e)
+	}
 }
 
 // answer writes an answer to the host's memory. The driver polls the length in the header.
