@@ -46,6 +46,7 @@ var Headers = []string{
 	"rdma/rdma_user_rxe.h",
 	"rdma/siw-abi.h",
 	"rdma/erdma-abi.h",
+	"rdma/bnxt_re-abi.h",
 	"rdma/mlx5-abi.h",
 	"rdma/mlx5_user_ioctl_cmds.h",
 	"rdma/mlx5_user_ioctl_verbs.h",

@@ -12,15 +12,20 @@ import (
 // struct. The mirror has the newest form, and the structs of older kernels are prefixes of it.
 var GrewIn = map[string]string{
 	"mlx5_ib_query_device_resp": "6.12", // reg_c0
+	"bnxt_re_cq_req":            "7.3",  // comp_mask
+	"bnxt_re_cq_resp":           "6.12", // comp_mask
+	"bnxt_re_qp_req":            "6.12", // comp_mask, sq_slots
+	"bnxt_re_srq_resp":          "6.12", // comp_mask
 }
 
-// Later lists the structs with a reserved part that later got a meaning. It has the first measured kernel with
+// Later lists the structs with a reserved part or padding that later got a meaning. It has the first measured kernel with
 // that meaning, and the fields.
 var Later = map[string]struct {
 	Kernel string
 	Fields []string
 }{
 	"ib_uverbs_query_port_resp_ex": {"7.3", []string{"Reserved", "ActiveSpeedEx"}},
+	"bnxt_re_qp_req":               {"7.3", []string{"SQNPSN"}},
 }
 
 // Renamed lists structs with a different name in the newest kernel.

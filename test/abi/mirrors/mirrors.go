@@ -33,7 +33,8 @@ func ByC() map[string]reflect.Type {
 // to a field. Every field must be a C member with equal offset, size and name. An unnamed field must be a
 // reserved C member, or padding.
 //
-// later has the names of fields that are reserved in the C struct, because its kernel is older than the mirror.
+// later has the names of fields that are reserved or padding in the C struct, because its kernel is older than the
+// mirror.
 func Compare(c *golden.Struct, typ reflect.Type, later []string) []string {
 	k := comparison{c: c, typ: typ, later: later}
 	if size := int64(typ.Size()); size != c.Size {
@@ -119,7 +120,7 @@ func (k *comparison) field(f reflect.StructField) {
 	}
 	switch {
 	case f.Name == "_" && !overlaps:
-	case isLater(k.later, f.Name) && k.inReserved(offset, size):
+	case isLater(k.later, f.Name) && (!overlaps || k.inReserved(offset, size)):
 	case len(names) > 0:
 		k.bad("%s: at %d, of %d bytes, C has %s", f.Name, offset, size, strings.Join(names, " and "))
 	default:

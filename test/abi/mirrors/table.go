@@ -12,6 +12,19 @@ import (
 
 // Table lists the mirrors of package abi.
 var Table = []Mirror{
+	{"bnxt_re_uctx_req", reflect.TypeFor[abi.BnxtReUctxReq]()},
+	{"bnxt_re_uctx_resp", reflect.TypeFor[abi.BnxtReUctxResp]()},
+	{"bnxt_re_pd_resp", reflect.TypeFor[abi.BnxtRePDResp]()},
+	{"bnxt_re_cq_req", reflect.TypeFor[abi.BnxtReCQReq]()},
+	{"bnxt_re_cq_resp", reflect.TypeFor[abi.BnxtReCQResp]()},
+	{"bnxt_re_resize_cq_req", reflect.TypeFor[abi.BnxtReResizeCQReq]()},
+	{"bnxt_re_qp_req", reflect.TypeFor[abi.BnxtReQPReq]()},
+	{"bnxt_re_qp_resp", reflect.TypeFor[abi.BnxtReQPResp]()},
+	{"bnxt_re_srq_req", reflect.TypeFor[abi.BnxtReSRQReq]()},
+	{"bnxt_re_srq_resp", reflect.TypeFor[abi.BnxtReSRQResp]()},
+	{"bnxt_re_packet_pacing_caps", reflect.TypeFor[abi.BnxtRePacketPacingCaps]()},
+	{"bnxt_re_query_device_ex_resp", reflect.TypeFor[abi.BnxtReQueryDeviceExResp]()},
+	{"bnxt_re_db_region", reflect.TypeFor[abi.BnxtReDBRegion]()},
 	{"erdma_ureq_create_cq", reflect.TypeFor[abi.ErdmaUreqCreateCQ]()},
 	{"erdma_uresp_create_cq", reflect.TypeFor[abi.ErdmaUrespCreateCQ]()},
 	{"erdma_ureq_create_qp", reflect.TypeFor[abi.ErdmaUreqCreateQP]()},
