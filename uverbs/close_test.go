@@ -100,3 +100,31 @@ func TestClosePairHalf(t *testing.T) {
 		t.Errorf("mappings of the file = %v, want nil", f.mappings)
 	}
 }
+
+// readOnlyMaps is a device with memory that it maps for reading only.
+type readOnlyMaps struct{ maps }
+
+func (m *readOnlyMaps) MmapReadOnly(_ int64, length int) ([]byte, error) {
+	return make([]byte, length+100), nil
+}
+
+// TestMmapReadOnly maps memory of a transport with and without mappings for reading only.
+func TestMmapReadOnly(t *testing.T) {
+	for _, c := range []struct {
+		t        Transport
+		readOnly int // bytes
+	}{{&readOnlyMaps{}, 103}, {&maps{}, 3}} {
+		f := &File{t: c.t}
+		r, err := f.MmapReadOnly(0, 3)
+		if err != nil || len(r.Bytes()) != c.readOnly {
+			t.Fatalf("MmapReadOnly of %T = %d bytes, %v, want %d, nil", c.t, len(r.Bytes()), err, c.readOnly)
+		}
+		w, err := f.Mmap(0, 3)
+		if err != nil || len(w.Bytes()) != 3 {
+			t.Fatalf("Mmap of %T = %d bytes, %v, want 3, nil", c.t, len(w.Bytes()), err)
+		}
+		if err := f.ClosePair(r, w); err != nil || f.mappings != nil {
+			t.Errorf("ClosePair = %v, mappings left = %v, want nil, nil", err, f.mappings)
+		}
+	}
+}

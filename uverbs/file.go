@@ -161,15 +161,28 @@ func (f *File) Mmap(offset int64, length int) (*Mapping, error) {
 	return m, nil
 }
 
+// MmapReadOnly is Mmap for memory that only the kernel writes. A store to the mapping is a fault of the process.
+func (f *File) MmapReadOnly(offset int64, length int) (*Mapping, error) {
+	m := new(Mapping)
+	if err := m.mmap(f, offset, length, true); err != nil {
+		return nil, err
+	}
+	return m, nil
+}
+
 // Map is Mmap into a Mapping of the caller, a new one or a closed one. A queue that contains its
 // Mapping needs one allocation less.
 func (m *Mapping) Map(f *File, offset int64, length int) error {
+	return m.mmap(f, offset, length, false)
+}
+
+func (m *Mapping) mmap(f *File, offset int64, length int, readOnly bool) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.closed.Load() {
 		return net.ErrClosed
 	}
-	b, err := f.t.Mmap(offset, length)
+	b, err := f.mmap(offset, length, readOnly)
 	if err != nil {
 		return err
 	}
@@ -179,6 +192,13 @@ func (m *Mapping) Map(f *File, offset int64, length int) error {
 	}
 	f.mappings = m
 	return nil
+}
+
+func (f *File) mmap(offset int64, length int, readOnly bool) ([]byte, error) {
+	if t, ok := f.t.(ReadOnlyMapper); ok && readOnly {
+		return t.MmapReadOnly(offset, length)
+	}
+	return f.t.Mmap(offset, length)
 }
 
 // Bytes returns the memory, nil if the Mapping is not open. It must not be touched after Close of

@@ -95,6 +95,15 @@ func (d *device) Mmap(offset int64, length int) ([]byte, error) {
 	return mem.MapFile(d.fd, offset, length)
 }
 
+// MmapReadOnly implements ReadOnlyMapper.
+func (d *device) MmapReadOnly(offset int64, length int) ([]byte, error) {
+	if !d.refs.enter() {
+		return nil, net.ErrClosed
+	}
+	defer d.refs.leave()
+	return mem.MapFileReadOnly(d.fd, offset, length)
+}
+
 func (d *device) Replace(mapping []byte) error { return mem.Replace(mapping) }
 
 func (d *device) Munmap(mapping []byte) error { return mem.Unmap(mapping) }

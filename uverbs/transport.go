@@ -54,6 +54,13 @@ type Transport interface {
 	Close() error
 }
 
+// ReadOnlyMapper is an optional method of a [Transport], for memory whose driver refuses mappings for writing.
+// Without it, File.MmapReadOnly uses Mmap.
+type ReadOnlyMapper interface {
+	// MmapReadOnly maps length bytes of the device, shared, for reading.
+	MmapReadOnly(offset int64, length int) ([]byte, error)
+}
+
 // Request is one command of RDMA_VERBS_IOCTL: a method of an object with
 // attributes.
 type Request struct {

@@ -11,6 +11,6 @@ import (
 )
 
 // mapRaw leaves the details of mmap(2) on other processors to package unix.
-func mapRaw(fd int, offset int64, length, flags int) (unsafe.Pointer, error) {
-	return unix.MmapPtr(fd, offset, nil, uintptr(length), unix.PROT_READ|unix.PROT_WRITE, flags)
+func mapRaw(fd int, offset int64, length, prot, flags int) (unsafe.Pointer, error) {
+	return unix.MmapPtr(fd, offset, nil, uintptr(length), prot, flags)
 }

@@ -13,8 +13,8 @@ import (
 // mapRaw is mmap(2) as a raw system call. After all goroutines have slept, the first ordinary call
 // wakes the runtime's monitor thread, which then runs every 20 microseconds for a while. That would
 // happen for each connection, if connections come one by one.
-func mapRaw(fd int, offset int64, length, flags int) (unsafe.Pointer, error) {
-	p, _, errno := unix.RawSyscall6(unix.SYS_MMAP, 0, uintptr(length), unix.PROT_READ|unix.PROT_WRITE, uintptr(flags), uintptr(fd), uintptr(offset))
+func mapRaw(fd int, offset int64, length, prot, flags int) (unsafe.Pointer, error) {
+	p, _, errno := unix.RawSyscall6(unix.SYS_MMAP, 0, uintptr(length), uintptr(prot), uintptr(flags), uintptr(fd), uintptr(offset))
 	if errno != 0 {
 		return nil, errno
 	}

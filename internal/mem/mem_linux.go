@@ -17,13 +17,15 @@ import (
 // (mlockall(2)) each page takes time.
 const rawSize = 1 << 20
 
-// mmap maps n bytes for reading and writing.
-func mmap(fd int, offset int64, n, flags int) (unsafe.Pointer, error) {
+// mmap maps n bytes.
+func mmap(fd int, offset int64, n, prot, flags int) (unsafe.Pointer, error) {
 	if n <= rawSize {
-		return mapRaw(fd, offset, n, flags)
+		return mapRaw(fd, offset, n, prot, flags)
 	}
-	return unix.MmapPtr(fd, offset, nil, uintptr(n), unix.PROT_READ|unix.PROT_WRITE, flags)
+	return unix.MmapPtr(fd, offset, nil, uintptr(n), prot, flags)
 }
+
+const readWrite = unix.PROT_READ | unix.PROT_WRITE
 
 func mapAnonymous(size int) ([]byte, error) { return mapPages(size, unix.Getpagesize(), 0) }
 
@@ -59,7 +61,7 @@ func mapPages(size, page, flags int) ([]byte, error) {
 	if size <= 0 || n < size {
 		return nil, unix.EINVAL
 	}
-	p, err := mmap(-1, 0, n, flags|unix.MAP_ANON|unix.MAP_PRIVATE)
+	p, err := mmap(-1, 0, n, readWrite, flags|unix.MAP_ANON|unix.MAP_PRIVATE)
 	if err != nil {
 		return nil, err
 	}
@@ -89,10 +91,19 @@ func preferNode(b []byte, node int) error {
 // MapFile maps length bytes of a file, shared, for reading and writing. The
 // mapping keeps the file open, whatever becomes of fd.
 func MapFile(fd int, offset int64, length int) ([]byte, error) {
+	return mapFile(fd, offset, length, readWrite)
+}
+
+// MapFileReadOnly is MapFile for memory that must not be written. A write is a fault of the process.
+func MapFileReadOnly(fd int, offset int64, length int) ([]byte, error) {
+	return mapFile(fd, offset, length, unix.PROT_READ)
+}
+
+func mapFile(fd int, offset int64, length, prot int) ([]byte, error) {
 	if length <= 0 {
 		return nil, unix.EINVAL
 	}
-	p, err := mmap(fd, offset, length, unix.MAP_SHARED)
+	p, err := mmap(fd, offset, length, prot, unix.MAP_SHARED)
 	if err != nil {
 		return nil, err
 	}
@@ -104,7 +115,7 @@ func MapFile(fd int, offset int64, length int) ([]byte, error) {
 // the file open.
 func Replace(b []byte) error {
 	_, err := unix.MmapPtr(-1, 0, unsafe.Pointer(unsafe.SliceData(b)), uintptr(len(b)),
-		unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE|unix.MAP_FIXED)
+		readWrite, unix.MAP_ANON|unix.MAP_PRIVATE|unix.MAP_FIXED)
 	return err
 }
 

@@ -4,8 +4,12 @@ package mem
 
 import (
 	"errors"
+	"fmt"
 	"math"
+	"os"
+	"strings"
 	"testing"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
@@ -96,5 +100,43 @@ func TestPrefer(t *testing.T) {
 	}
 	if err := r.Prefer(maxNodes - 1); err == nil {
 		t.Errorf("Prefer(%d) succeeds", maxNodes-1)
+	}
+}
+
+// TestMapFileReadOnly reads a file's bytes through a mapping that the kernel lists as not writable.
+func TestMapFileReadOnly(t *testing.T) {
+	fd, err := unix.MemfdCreate("read-only", unix.MFD_CLOEXEC)
+	if err != nil {
+		t.Fatalf("unix.MemfdCreate: %v", err)
+	}
+	defer unix.Close(fd)
+	page := unix.Getpagesize()
+	if _, err := unix.Pwrite(fd, make([]byte, page), 0); err != nil {
+		t.Fatalf("unix.Pwrite: %v", err)
+	}
+	b, err := MapFileReadOnly(fd, 0, page)
+	if err != nil {
+		t.Fatalf("MapFileReadOnly: %v", err)
+	}
+	if _, err := unix.Pwrite(fd, []byte{42}, 5); err != nil {
+		t.Fatalf("unix.Pwrite: %v", err)
+	}
+	if b[5] != 42 {
+		t.Errorf("byte of the mapping = %d, want 42", b[5])
+	}
+	maps, err := os.ReadFile("/proc/self/maps")
+	if err != nil {
+		t.Fatalf("os.ReadFile: %v", err)
+	}
+	at := uintptr(unsafe.Pointer(&b[0]))
+	if want := fmt.Sprintf("%x-%x r--s", at, at+uintptr(page)); !strings.Contains(string(maps), want) {
+		t.Errorf("/proc/self/maps has no line with %q", want)
+	}
+	if err := Replace(b); err != nil {
+		t.Fatalf("Replace: %v", err)
+	}
+	b[5] = 1 // the memory of the process in its place
+	if err := Unmap(b); err != nil {
+		t.Errorf("Unmap: %v", err)
 	}
 }

@@ -17,6 +17,9 @@ func hugePage() int { return 0 }
 // MapFile returns errors.ErrUnsupported.
 func MapFile(int, int64, int) ([]byte, error) { return nil, errors.ErrUnsupported }
 
+// MapFileReadOnly returns errors.ErrUnsupported.
+func MapFileReadOnly(int, int64, int) ([]byte, error) { return nil, errors.ErrUnsupported }
+
 // Replace returns errors.ErrUnsupported.
 func Replace([]byte) error { return errors.ErrUnsupported }
 
