@@ -63,6 +63,7 @@ var want = map[string]map[string][]string{
 		"Arm":      {"store32", "SFENCE", "store64", "SFENCE"},
 		"Doorbell": {"store64", "store64", "store32"},
 		"Record":   {"store32"},
+		"Copy":     {"SFENCE", "store64", "store64", "SFENCE"},
 	},
 	"arm64": {
 		"Ring": {"store64", "DMB OSHST", "store32", "DSB ST", "store512", "DSB ST", "release32",
@@ -71,6 +72,7 @@ var want = map[string]map[string][]string{
 		"Arm":      {"DMB OSHST", "store32", "DSB ST", "store64", "DSB ST"},
 		"Doorbell": {"DMB OSHST", "store64", "DMB OSHST", "store64", "release32"},
 		"Record":   {"DMB OSHST", "store32"},
+		"Copy":     {"DSB ST", "store64", "store64", "DSB ST"},
 	},
 }
 

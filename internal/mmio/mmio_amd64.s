@@ -122,3 +122,22 @@ TEXT ·Record(SB), NOSPLIT, $0-12
 	MOVL v+8(FP), CX
 	MOVL CX, (AX)
 	RET
+
+// func Copy(reg, src unsafe.Pointer, n uintptr)
+TEXT ·Copy(SB), NOSPLIT, $0-24
+	MOVQ reg+0(FP), DI
+	MOVQ src+8(FP), SI
+	MOVQ n+16(FP), DX
+	SFENCE
+
+next:
+	MOVQ 0(SI), R8
+	MOVQ 8(SI), R9
+	MOVQ R8, 0(DI)
+	MOVQ R9, 8(DI)
+	ADDQ $16, SI
+	ADDQ $16, DI
+	DECQ DX
+	JNZ  next
+	SFENCE
+	RET

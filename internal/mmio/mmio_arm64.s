@@ -116,3 +116,22 @@ TEXT ·Record(SB), NOSPLIT, $0-12
 	DMB  OSHST
 	MOVW R1, (R0)
 	RET
+
+// func Copy(reg, src unsafe.Pointer, n uintptr)
+TEXT ·Copy(SB), NOSPLIT, $0-24
+	MOVD reg+0(FP), R0
+	MOVD src+8(FP), R1
+	MOVD n+16(FP), R2
+	DSB  ST
+
+next:
+	MOVD (R1), R3
+	MOVD 8(R1), R4
+	MOVD R3, (R0)
+	MOVD R4, 8(R0)
+	ADD  $16, R1
+	ADD  $16, R0
+	SUBS $1, R2
+	BNE  next
+	DSB  ST
+	RET

@@ -43,6 +43,13 @@ func Arm(db *uint32, v uint32, reg unsafe.Pointer, w uint64)
 //go:noescape
 func Doorbell(record *uint64, v uint64, reg unsafe.Pointer, lock *uint32)
 
+// Copy copies n times 16 bytes, at least once, from src to write-combining memory of the device, and flushes them
+// out of the processor. All stores before the call are visible to the device first. The stores have 8 bytes and are in
+// ascending order. src is aligned to 8 bytes, and may be memory of any kind.
+//
+//go:noescape
+func Copy(reg, src unsafe.Pointer, n uintptr)
+
 // Record stores v, in the device's byte order, to a record in memory, after all earlier stores.
 //
 //go:noescape

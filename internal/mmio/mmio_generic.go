@@ -66,5 +66,14 @@ func Doorbell(record *uint64, v uint64, reg unsafe.Pointer, lock *uint32) {
 	atomic.StoreUint32(lock, 0)
 }
 
+// Copy copies n times 16 bytes from src to reg.
+func Copy(reg, src unsafe.Pointer, n uintptr) {
+	for i := uintptr(0); i < n*16; i += 8 {
+		*(*uint64)(unsafe.Add(reg, i)) = *(*uint64)(unsafe.Add(src, i))
+	}
+	var flush uint32
+	atomic.StoreUint32(&flush, 1)
+}
+
 // Record stores v to a record in memory, after all earlier stores.
 func Record(p *uint32, v uint32) { atomic.StoreUint32(p, v) }

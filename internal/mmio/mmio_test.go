@@ -99,6 +99,18 @@ func TestDoorbell(t *testing.T) {
 	check(t, &reg, 32, unsafe.Slice((*byte)(unsafe.Pointer(&w)), 8))
 }
 
+func TestCopy(t *testing.T) {
+	for n := uintptr(1); n < 9; n++ {
+		var src, reg page
+		for i := range src {
+			src[i] = uint64(i) * 0x0102030405060708
+		}
+		fill(&reg, 0xee)
+		Copy(unsafe.Pointer(&reg[32]), unsafe.Pointer(&src[3]), n)
+		check(t, &reg, 256, src.bytes()[24:24+16*n])
+	}
+}
+
 func TestStores(t *testing.T) {
 	p := [3]uint32{1, 2, 3}
 	Record(&p[1], 0x80000001)
