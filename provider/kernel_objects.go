@@ -9,8 +9,11 @@ import "purerdma/uverbs"
 type KernelObjects struct{ File *uverbs.File }
 
 // AllocPD allocates a protection domain.
-func (p KernelObjects) AllocPD() (PD, error) {
-	h, err := p.File.AllocPD(uverbs.Driver{})
+func (p KernelObjects) AllocPD() (PD, error) { return p.AllocPDWith(uverbs.Driver{}) }
+
+// AllocPDWith is AllocPD for a driver with data of its own.
+func (p KernelObjects) AllocPDWith(drv uverbs.Driver) (PD, error) {
+	h, err := p.File.AllocPD(drv)
 	if err != nil {
 		return nil, err
 	}
