@@ -19,8 +19,11 @@ import (
 )
 
 // releases lists the Debian releases whose rdma-core makes vectors. They are the release of the library's first
-// version, and the newest one.
-var releases = []string{"bookworm", "sid"}
+// version, and the newest one. The one between has vectors of the drivers in between.
+var (
+	releases = []string{"bookworm", "trixie", "sid"}
+	between  = []string{"bnxt_re"}
+)
 
 // packages lists the packages for compiling for rdma-core and for running it. They include the C library, because
 // the libraries of a release do not run with the C library of another release.

@@ -24,6 +24,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"purerdma/test/abi/source"
@@ -94,7 +95,7 @@ func run(ctx context.Context, o options) error {
 			return err
 		}
 		for _, p := range plans {
-			if o.driver != "" && o.driver != p.driver {
+			if o.driver != "" && o.driver != p.driver || o.out == "" && r == releases[1] && !slices.Contains(between, p.driver) {
 				continue
 			}
 			text, err := dump(ctx, lib, p, o.seed, o.lists(p.driver, r))

@@ -72,6 +72,24 @@ var plans = []plan{
 		{scenario: "events"},
 		{scenario: "random"},
 	}},
+	{"bnxt_re", "bnxt_re0", "1: CA", "1", "pci:v000014E4d00001750sv000014E4sd00002100bc02sc00i00", "bnxt_re", nil, bnxtRuns()},
+}
+
+// bnxtRuns returns the processes of bnxt_re. Each scenario runs on each generation of chips, and some of them run with
+// other features of the chips.
+func bnxtRuns() []process {
+	all := []string{"operations", "sizes", "wrap", "counters", "statuses", "ud", "srq", "flush", "resets", "cqs", "random"}
+	some := []string{"sizes", "wrap", "cqs", "random"}
+	var runs []process
+	for _, c := range []struct {
+		chip      string
+		scenarios []string
+	}{{"p4", all}, {"p4,pow2", some}, {"p5,push", all}, {"p5,paced", some}, {"p5,msn", some}, {"p7", some}, {"p7,push", all}} {
+		for _, s := range c.scenarios {
+			runs = append(runs, process{s, []string{"FAKEUV_CHIP=" + c.chip}})
+		}
+	}
+	return runs
 }
 
 // drivers lists the names of the drivers.

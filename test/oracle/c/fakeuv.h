@@ -37,6 +37,7 @@ struct fake_map {
 	uint64_t offset;
 	uint8_t *addr;
 	size_t len;
+	int readable; /* the provider also reads it, so that it is not poisoned */
 };
 
 struct fake_state {

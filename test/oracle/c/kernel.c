@@ -137,6 +137,9 @@ int run_write(struct write_cmd *w)
 	case IB_USER_VERBS_CMD_RESIZE_CQ:
 		resize_cq(w);
 		return 0;
+	case IB_USER_VERBS_CMD_POLL_CQ:
+		answer(w->resp, w->resp_len, "\0\0\0\0", 4);
+		return 0;
 	case IB_USER_VERBS_CMD_REQ_NOTIFY_CQ:
 		fakeuv.arms++;
 		fakeuv.arm_solicited = ((const struct ib_uverbs_req_notify_cq *)w->req)->solicited_only;

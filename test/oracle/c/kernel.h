@@ -32,11 +32,13 @@ uint32_t new_handle(void);
 /* The log functions record a command with its response, a command by write(2), or a mapping. */
 void log_call(struct call *c, int rc);
 void log_write(uint32_t num, int rc, const void *buf, size_t n);
-void log_map(uint64_t offset, size_t len, const void *at);
+void log_map(const struct fake_map *m);
 
 /* give_memory allocates zeroed memory at a fixed address, and returns the offset of
  * the device for mapping it. */
 void *give_memory(size_t len, uint64_t *offset);
+/* give_readable is give_memory for memory that the provider also reads. */
+void *give_readable(size_t len, uint64_t *offset);
 
 /* A command of ib_user_verbs.h. */
 struct write_cmd {

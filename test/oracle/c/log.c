@@ -107,12 +107,17 @@ void log_write(uint32_t num, int rc, const void *buf, size_t n)
 	log_text("\"},");
 }
 
-void log_map(uint64_t offset, size_t len, const void *at)
+/* The start of memory that the provider reads is in the log. */
+enum { READABLE_HEAD = 64 };
+
+void log_map(const struct fake_map *m)
 {
-	log_text("{\"mmap\":%llu,\"len\":%zu", (unsigned long long)offset, len);
-	if (ops->mapped_head) {
+	size_t head = m->readable ? READABLE_HEAD : ops->mapped_head;
+
+	log_text("{\"mmap\":%llu,\"len\":%zu", (unsigned long long)m->offset, m->len);
+	if (head) {
 		log_text(",\"bytes\":\"");
-		log_bytes(at, ops->mapped_head);
+		log_bytes(m->addr, head);
 		log_text("\"");
 	}
 	log_text("},");

@@ -9,7 +9,8 @@
 void poison_pages(void)
 {
 	for (int i = 0; i < fake->nmap; i++)
-		memset(fake->map[i].addr, UAR_POISON, fake->map[i].len);
+		if (!fake->map[i].readable)
+			memset(fake->map[i].addr, UAR_POISON, fake->map[i].len);
 }
 
 void print_pages(void)
@@ -19,6 +20,8 @@ void print_pages(void)
 		const struct fake_map *m = &fake->map[i];
 		uint32_t lo = m->len, hi = 0;
 
+		if (m->readable)
+			continue;
 		for (uint32_t k = 0; k < m->len; k++)
 			if (m->addr[k] != UAR_POISON) {
 				if (k < lo)

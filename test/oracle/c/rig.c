@@ -104,6 +104,7 @@ void open_device(const char *name)
 	print_env("FAKEUV_BFREG");
 	print_env("FAKEUV_INLINE");
 	print_env("FAKEUV_SDB");
+	print_env("FAKEUV_CHIP");
 	print_env("MLX5_SINGLE_THREADED");
 	print_env("MLX5_CQE_SIZE");
 	out_close('}');

@@ -146,28 +146,39 @@ void *give_memory(size_t len, uint64_t *offset)
 	void *p = mmap((void *)at, len, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
 
 	at += (len + 0xfffff) & ~0xfffffull;
-	given[ngiven++] = (struct fake_map){ next, p, len };
+	given[ngiven++] = (struct fake_map){ .offset = next, .addr = p, .len = len };
 	*offset = next;
 	next += 0x1000000;
 	return p;
 }
 
+void *give_readable(size_t len, uint64_t *offset)
+{
+	void *p = give_memory(len, offset);
+
+	given[ngiven - 1].readable = 1;
+	return p;
+}
+
 static void *map_device(uint64_t offset, size_t len)
 {
-	uint8_t *p = NULL;
+	struct fake_map m = { .offset = offset, .len = len };
 
 	for (int i = 0; i < ngiven; i++)
 		if (given[i].offset == offset)
-			p = given[i].addr;
-	if (!p && ops->own_mmap)
-		p = ops->own_mmap(offset, len);
-	if (!p) {
+			m.addr = given[i].addr;
+	if (!m.addr && ops->own_mmap)
+		m.addr = ops->own_mmap(offset, len);
+	if (!m.addr) {
 		errno = EINVAL;
 		return MAP_FAILED;
 	}
-	fakeuv.map[fakeuv.nmap++] = (struct fake_map){ offset, p, len };
-	log_map(offset, len, p);
-	return p;
+	for (int i = 0; i < ngiven; i++)
+		if (given[i].addr == m.addr)
+			m.readable = given[i].readable;
+	fakeuv.map[fakeuv.nmap++] = m;
+	log_map(&m);
+	return m.addr;
 }
 
 /* ---- replaced functions of libc ---- */

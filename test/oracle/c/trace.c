@@ -99,6 +99,8 @@ void trace_begin(uint64_t at, uint32_t width)
 	sigaction(SIGTRAP, &step, NULL);
 	nwatched = nstores = 0;
 	for (int i = 0; i < fake->nmap; i++) {
+		if (fake->map[i].readable)
+			continue;
 		watched[nwatched].page = fake->map[i].addr;
 		watched[nwatched++].mmap = fake->map[i].offset;
 	}

@@ -133,6 +133,10 @@ func (k *Kernel) Missing() map[Command][2]int {
 	return m
 }
 
+// isRegisters reports whether a mapping is for registers, which the provider does not read. The vectors have the start
+// of other memory.
+func (k *Kernel) isRegisters(offset uint64) bool { return k.heads[offset] == nil }
+
 // Pages returns the provider's mappings, by offset.
 func (k *Kernel) Pages() map[uint64][]byte {
 	k.mu.Lock()

@@ -191,5 +191,11 @@ func (s *Session) qpAttr() (*provider.QPAttr, provider.QPAttrMask) {
 	if mask&provider.QPAttrQKey != 0 {
 		attr.QKey = 0x11111111
 	}
+	if mask&provider.QPAttrPathMTU != 0 {
+		attr.PathMTU = provider.MTU(s.Rec.MTU)
+	}
+	if mask&provider.QPAttrSQPSN != 0 {
+		attr.SQPSN = s.Rec.PSN
+	}
 	return attr, mask
 }

@@ -14,8 +14,10 @@ import (
 
 // PoisonPages fills the pages of registers.
 func (s *Session) PoisonPages() {
-	for _, p := range s.Kernel.Pages() {
-		Fill(p, vector.UARPoison)
+	for off, p := range s.Kernel.Pages() {
+		if s.Kernel.isRegisters(off) {
+			Fill(p, vector.UARPoison)
+		}
 	}
 }
 
@@ -24,6 +26,9 @@ func (s *Session) Stores() []*vector.Store {
 	var all []*vector.Store
 	pages := s.Kernel.Pages()
 	for _, off := range slices.Sorted(maps.Keys(pages)) {
+		if !s.Kernel.isRegisters(off) {
+			continue
+		}
 		p := pages[off]
 		lo, hi := len(p), 0
 		for i := 0; i < len(p); i += 8 {

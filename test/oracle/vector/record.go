@@ -97,6 +97,8 @@ type Record struct {
 
 	State string `json:"state"`
 	Mask  uint32 `json:"mask"`
+	MTU   uint8  `json:"mtu"` // enum ibv_mtu
+	PSN   uint32 `json:"psn"` // of sends
 
 	Vendor  uint32 `json:"vendor"`
 	Options uint32 `json:"options"`
