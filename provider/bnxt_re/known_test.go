@@ -34,6 +34,15 @@ func (r *replayer) command(c *replay.Call) {
 	case c.Command == replay.ResizeCQ:
 		r.cutOff()
 	}
+	if c.Command == replay.CreateQP && !r.old {
+		// Version 56 rounds the size of a request of variable size up to 32 bytes.
+		in, _ := vector.Attr(c.Oracle.In, abi.UVERBS_ATTR_UHW_IN)
+		own := c.Attrs[abi.UVERBS_ATTR_UHW_IN][32:36]
+		r.slotsOfSQ = int(binary.NativeEndian.Uint32(own))
+		if want := int(binary.NativeEndian.Uint32(in[32:])); r.is56 && want > r.slotsOfSQ {
+			copy(own, in[32:36])
+		}
+	}
 	if !r.old || c.Oracle == nil {
 		return
 	}

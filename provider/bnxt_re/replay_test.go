@@ -52,6 +52,7 @@ type replayer struct {
 	is56        bool // the library is of rdma-core 56
 	resizing    *cq  // during a change of the size
 	ahs, oldCQE uint32
+	slotsOfSQ   int // in the last command for a QP
 	pages       uint64
 }
 
@@ -219,7 +220,7 @@ func (r *replayer) createQP() {
 	q.entries = r.depth(want.SendWR + 129)
 	slots, recvSGE := 8*q.entries, 6
 	if q.variable {
-		q.entries, slots, recvSGE = int(in.SQSlots), int(in.SQSlots), want.RecvSGE
+		q.entries, slots, recvSGE = r.slotsOfSQ, r.slotsOfSQ, want.RecvSGE
 	}
 	positions := q.entries
 	q.entry = 8
