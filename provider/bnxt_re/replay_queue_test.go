@@ -147,6 +147,9 @@ func (r *replayer) resize() {
 	r.Refused(c.p.Resize(rec.CQE))
 	r.resizing = nil
 	r.compareBells()
+	if n := abi.View[abi.UverbsResizeCQ](r.Kernel.Last(replay.ResizeCQ).Attrs[abi.UVERBS_ATTR_CORE_IN]).CQE; int(n) != rec.Got {
+		r.Differ("change to %d entries, want %d", n, rec.Got)
+	}
 	in := replay.DriverInput[abi.BnxtReResizeCQReq](r.Session, replay.ResizeCQ)
 	c.ring, c.pi = in.CQVA.Slice(r.cqDepth(uint32(rec.Got))*completion), 0
 	if c.p.Entries() < rec.CQE {

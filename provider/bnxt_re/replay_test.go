@@ -176,7 +176,11 @@ func (r *replayer) createCQ() {
 		n = r.oldCQE
 	}
 	in := replay.DriverInput[abi.BnxtReCQReq](r.Session, replay.CreateCQ)
-	r.cqs[r.Rec.ID] = &cq{p: p, ring: in.CQVA.Slice(r.cqDepth(n) * completion), toggle: r.togglePage()}
+	depth := r.cqDepth(n)
+	if depth != r.Rec.Got && !r.old {
+		r.Differ("ring of %d entries, want %d", depth, r.Rec.Got)
+	}
+	r.cqs[r.Rec.ID] = &cq{p: p, ring: in.CQVA.Slice(depth * completion), toggle: r.togglePage()}
 }
 
 // cqDepth returns the number of entries that the kernel computes for a CQ.
