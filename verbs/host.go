@@ -13,6 +13,7 @@ import (
 	"sync"
 
 	"purerdma/provider"
+	bnxtre "purerdma/provider/bnxt_re"
 	"purerdma/provider/erdma"
 	"purerdma/provider/mlx5"
 	"purerdma/provider/rxe"
@@ -57,6 +58,7 @@ type Host struct {
 
 var defaultHost = sync.OnceValue(func() *Host {
 	return &Host{Drivers: []provider.Driver{
+		bnxtre.Driver{},
 		erdma.Driver{},
 		mlx5.Driver{},
 		rxe.Driver{},

@@ -78,6 +78,8 @@ func TestEachAccessHasAProtocol(t *testing.T) {
 		{"provider/siw/*.go", regexp.MustCompile(`\.control\.\w+\(`)},
 		{"provider/mlx5/*.go", regexp.MustCompile(`mmio\.(?:Ring|RingWrap|Arm|Record)\(`)},
 		{"provider/mlx5/*.go", regexp.MustCompile(`spin\.StoreRelease\((?:&e\.head|c\.bell)`)},
+		{"provider/bnxt_re/*.go", regexp.MustCompile(`mmio\.(?:Doorbell|Copy)\(`)},
+		{"provider/bnxt_re/*.go", regexp.MustCompile(`spin\.StoreRelease\(&[rs]\.tail`)},
 		{"provider/erdma/*.go", regexp.MustCompile(`mmio\.Doorbell\(`)},
 		{"provider/erdma/*.go", regexp.MustCompile(`spin\.StoreRelease\((?:&e\.head|&c\.ci|&[rs]\.tail)`)},
 		{"provider/internal/spin/*.go", regexp.MustCompile(`StoreRelease\(&l\.word`)},
