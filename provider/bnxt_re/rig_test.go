@@ -42,6 +42,8 @@ type rig struct {
 	f   *uverbs.File
 	ctx *Context
 	pd  provider.PD
+
+	other *deviceCQ // of another QP
 }
 
 func newRig(t testing.TB, c chip) *rig {
