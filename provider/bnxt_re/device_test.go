@@ -235,21 +235,24 @@ func (d *device) pieces(b []byte) (list [][]byte, ok bool) {
 
 // message returns the bytes that a request sends.
 func (d *device) message(r *request) ([]byte, bool) {
-	length := binary.LittleEndian.Uint32(r.b[8:])
-	if r.flags&0x10 != 0 {
-		return r.b[32:][:length], true
-	}
-	list, ok := d.pieces(r.b[32:])
+	length := int(binary.LittleEndian.Uint32(r.b[8:]))
 	msg := d.msg[:0]
 	if !r.rc {
-		msg = append(msg, make([]byte, 40)...)
+		msg = append(msg, make([]byte, 40)...) // the header of a datagram
 		length += 40
 	}
-	for _, p := range list {
-		msg = append(msg, p...)
+	ok := true
+	if r.flags&0x10 != 0 {
+		msg = append(msg, r.b[32:][:length-len(msg)]...)
+	} else {
+		var list [][]byte
+		list, ok = d.pieces(r.b[32:])
+		for _, p := range list {
+			msg = append(msg, p...)
+		}
 	}
 	d.msg = msg
-	return msg, ok && uint32(len(msg)) == length
+	return msg, ok && len(msg) == length
 }
 
 // receive takes a receive for a message, and copies it there. It returns the status and the index of the receive.

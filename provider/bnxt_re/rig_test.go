@@ -64,6 +64,16 @@ func newRig(t testing.TB, c chip) *rig {
 }
 
 func (r *rig) start() error {
+	if err := r.open(); err != nil {
+		return err
+	}
+	var err error
+	r.pd, err = r.ctx.AllocPD()
+	return err
+}
+
+// open opens the device.
+func (r *rig) open() error {
 	var err error
 	if r.f, err = uverbs.Open(r.kernel, uverbs.DeviceInfo{Name: "bnxt_re0"}); err != nil {
 		return err
@@ -74,8 +84,7 @@ func (r *rig) start() error {
 	}
 	r.ctx = ctx.(*Context)
 	r.device.ctx = r.ctx
-	r.pd, err = r.ctx.AllocPD()
-	return err
+	return nil
 }
 
 // runningCQ is a CQ whose polls run the device first.
