@@ -38,7 +38,7 @@ BTF_MODULES ?= $(or $(RDMAVM_CACHE),$(HOME)/.cache/rdmavm)/kernel
 SOAK    ?= 10m
 SOAK_KERNELS ?= 6.1 7
 
-.PHONY: faults help build test test-two-vms test-ci test-streams test-all unit matrix test-mlx5 matrix-mlx5 test-erdma test-bnxt_re matrix-arm64 diff-mlx5 soak race race-host test-arm64 lint prose cross fuzz abi api litmus module release vulncheck docs addrinfo oracle oracle-vectors mutate mutate-mlx5 mutate-erdma demo bench bench-mlx5 bench-erdma clean FORCE
+.PHONY: faults help build test test-two-vms test-ci test-streams test-all unit matrix test-mlx5 matrix-mlx5 test-erdma test-bnxt_re matrix-arm64 diff-mlx5 soak race race-host test-arm64 lint prose cross fuzz abi api litmus module release vulncheck docs addrinfo oracle oracle-vectors mutate mutate-mlx5 mutate-erdma mutate-bnxt_re demo bench bench-mlx5 bench-erdma bench-bnxt_re clean FORCE
 .DEFAULT_GOAL := help
 
 help: ## show this
@@ -345,6 +345,9 @@ mutate-mlx5: ## show which small changes of provider/mlx5 its tests see: MUTATEF
 mutate-erdma: ## show which small changes of provider/erdma its tests see: MUTATEFLAGS='-seed 2 -n 100'
 	$(GO) run ./test/mutate -driver erdma $(MUTATEFLAGS)
 
+mutate-bnxt_re: ## show which small changes of provider/bnxt_re its tests see: MUTATEFLAGS='-seed 2 -n 100'
+	$(GO) run ./test/mutate -driver bnxt_re $(MUTATEFLAGS)
+
 litmus: ## check the memory order of each protocol in shared memory, on the models of amd64 and arm64, with and without each barrier
 	$(GO) test -count=1 -run 'TestProtocols|TestCode|TestEachAccess' -v ./test/litmus
 
@@ -433,6 +436,9 @@ bench-mlx5: ## measure posting and polling against libmlx5, here (needs gcc and 
 
 bench-erdma: ## measure posting and polling against liberdma, here (needs gcc and valgrind)
 	$(GO) run ./test/bench/provider -driver erdma $(BENCHFLAGS)
+
+bench-bnxt_re: ## measure posting and polling against libbnxt_re, here (needs gcc and valgrind)
+	$(GO) run ./test/bench/provider -driver bnxt_re $(BENCHFLAGS)
 
 clean: ## remove what was built
 	rm -rf bin

@@ -108,7 +108,7 @@ var trees = map[string]rule{
 	"test":                {ours: []string{"cm", "verbs", "uverbs", "ucma", "provider", "abi", "internal/longtest", "internal/vmtest", "test/..."}, xsys: true},
 	"test/documents":      {ours: []string{"internal/hwreport", "test/..."}},
 	"test/bench":          {ours: []string{"cm", "inflight", "msg", "stream", "verbs", "internal/vmtest", "test/..."}, xsys: true},
-	"test/bench/provider": {ours: []string{"cm", "cm/cmtest", "verbs", "uverbs", "provider", "provider/erdma", "provider/mlx5", "provider/mlx5/mlx5test", "internal/fakeuverbs", "internal/mem", "abi", "test/..."}, xsys: true},
+	"test/bench/provider": {ours: []string{"cm", "cm/cmtest", "verbs", "uverbs", "provider", "provider/bnxt_re", "provider/erdma", "provider/mlx5", "provider/mlx5/mlx5test", "internal/fakeuverbs", "internal/mem", "abi", "test/..."}, xsys: true},
 	"test/oracle/replay":  {ours: []string{"abi", "internal/longtest", "internal/mem", "provider", "uverbs", "test/..."}},
 	"test/microvm":        {ours: []string{"test/microvm/...", "test/connectx/cards", "test/erdma", "test/netxtreme", "test/pci", "test/vfiouser"}, xsys: true, others: []string{"github.com/vishvananda/netlink", "github.com/vishvananda/netlink/nl"}},
 }

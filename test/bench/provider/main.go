@@ -5,13 +5,14 @@
 // Provider compares the cost of posting and polling of a provider with its C library, in one run on one processor. It
 // measures libmlx5's two interfaces, called from C and through cgo, and package provider/mlx5. All use fake devices,
 // which are memory. It also compares polling of short receives on one processor and on two, and operations of a
-// cm.Conn with PostSend and Poll. For erdma it measures only posting and polling.
+// cm.Conn with PostSend and Poll. For erdma and bnxt_re it measures only posting and polling.
 //
 //	go run ./test/bench/provider                   nanoseconds and instructions, as tables
 //	go run ./test/bench/provider -callgrind=false  without valgrind
 //	go run ./test/bench/provider -only receive     short receives only
 //	go run ./test/bench/provider -only conn        operations of a Conn only
 //	go run ./test/bench/provider -driver erdma     posting and polling of provider/erdma and liberdma
+//	go run ./test/bench/provider -driver bnxt_re   posting and polling of provider/bnxt_re and libbnxt_re
 //
 // It needs gcc and taskset, and valgrind for counting instructions. The machine's apt downloads rdma-core into
 // the user's cache directory, as for test/oracle.
@@ -19,6 +20,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -42,8 +44,8 @@ type options struct {
 
 func main() {
 	var o options
-	flag.StringVar(&o.driver, "driver", "mlx5", "whose provider: mlx5, or erdma, of which only posting and polling is measured")
-	flag.StringVar(&o.release, "release", "bookworm", "which release of Debian rdma-core is from: bookworm or sid")
+	flag.StringVar(&o.driver, "driver", "mlx5", "whose provider: mlx5, or erdma or bnxt_re, of which only posting and polling is measured")
+	flag.StringVar(&o.release, "release", "", "which release of Debian rdma-core is from: bookworm or sid (default bookworm, for bnxt_re sid)")
 	flag.IntVar(&o.cpu, "cpu", runtime.NumCPU()-1, "the processor that everything runs on")
 	flag.IntVar(&o.rounds, "rounds", 1500, "rounds of 512 requests, of which the median counts")
 	flag.IntVar(&o.repeat, "repeat", 3, "how often all is run, one after the other; the lowest median counts")
@@ -61,12 +63,15 @@ func run(ctx context.Context, o options) error {
 		return errors.New("unknown arguments, or no rounds")
 	}
 	if o.driver != "mlx5" {
-		if o.driver != "erdma" || o.only != "" && o.only != "post" {
+		other, ok := others[o.driver]
+		if !ok || o.only != "" && o.only != "post" {
 			return fmt.Errorf("unknown driver %q, or nothing to measure", o.driver)
 		}
 		o.only = "post"
-		subjects = erdmaSubjects
+		o.release = cmp.Or(o.release, other.release)
+		subjects = other.subjects(o.driver)
 	}
+	o.release = cmp.Or(o.release, "bookworm")
 	o.callgrind = o.callgrind && (o.only == "" || o.only == "post")
 	tools := []string{"gcc", "taskset"}
 	if o.callgrind {

@@ -69,12 +69,26 @@ var subjects = []subject{
 		post: map[string]string{"write": "main.measureVerbsBatchWrite", "inline": "main.measureVerbsBatchInline"}, poll: "main.measureVerbsPoll"},
 }
 
-// erdmaSubjects are subjects for erdma. liberdma has no builder.
-var erdmaSubjects = []subject{
-	{name: rowC, c: true, bin: "bench", args: []string{"post"}, post: same("measure_post"), poll: "measure_poll"},
-	{name: rowPost, bin: "ours", args: []string{"-driver", "erdma", "post", "locked"}, post: same("main.measurePost"), poll: "main.measurePoll"},
-	{name: rowBatch, bin: "ours", args: []string{"-driver", "erdma", "batch", "locked"}, post: same("main.measureBatch"), poll: "main.measurePoll"},
-	{name: rowVerbs, bin: "ours", args: []string{"-driver", "erdma", "verbs", "locked"}, post: same("main.measureVerbs"), poll: "main.measureVerbsPoll"},
+// other is a driver other than mlx5. No builder of its library is measured.
+type other struct {
+	release string   // the release of Debian whose library is measured, unless the command line says
+	env     []string // of the library
+}
+
+// bookworm's libbnxt_re does not know requests of a variable size.
+var others = map[string]other{
+	"erdma":   {release: "bookworm"},
+	"bnxt_re": {release: "sid", env: []string{"FAKEUV_CHIP=p7"}},
+}
+
+// subjects returns the subjects of a driver.
+func (o *other) subjects(driver string) []subject {
+	return []subject{
+		{name: rowC, c: true, bin: "bench", args: []string{"post"}, env: o.env, post: same("measure_post"), poll: "measure_poll"},
+		{name: rowPost, bin: "ours", args: []string{"-driver", driver, "post", "locked"}, post: same("main.measurePost"), poll: "main.measurePoll"},
+		{name: rowBatch, bin: "ours", args: []string{"-driver", driver, "batch", "locked"}, post: same("main.measureBatch"), poll: "main.measurePoll"},
+		{name: rowVerbs, bin: "ours", args: []string{"-driver", driver, "verbs", "locked"}, post: same("main.measureVerbs"), poll: "main.measureVerbsPoll"},
+	}
 }
 
 var (

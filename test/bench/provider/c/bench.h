@@ -16,7 +16,7 @@
 
 enum { ROUND = 512, MAX_BATCH = 64 };
 
-/* complete_round acts as the device, and completes the posted requests of a round (mlx5.c, erdma.c). */
+/* complete_round acts as the device, and completes the posted requests of a round (mlx5.c, erdma.c, bnxt_re.c). */
 void complete_round(struct fake_state *fake, bool inlined);
 
 static inline void die(const char *what)
@@ -66,8 +66,10 @@ static inline struct ibv_context *open_device(void)
 static inline void to_rts(struct ibv_qp *qp)
 {
 	for (int s = IBV_QPS_INIT; s <= IBV_QPS_RTS; s++) {
-		struct ibv_qp_attr a = { .qp_state = s };
-		if (ibv_modify_qp(qp, &a, IBV_QP_STATE))
+		/* libbnxt_re needs the MTU and the first PSN. */
+		struct ibv_qp_attr a = { .qp_state = s, .path_mtu = IBV_MTU_1024 };
+		int with = s == IBV_QPS_RTR ? IBV_QP_PATH_MTU : s == IBV_QPS_RTS ? IBV_QP_SQ_PSN : 0;
+		if (ibv_modify_qp(qp, &a, IBV_QP_STATE | with))
 			die("modify");
 	}
 }

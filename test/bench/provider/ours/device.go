@@ -4,6 +4,7 @@ package main
 
 import (
 	"purerdma/provider"
+	bnxtre "purerdma/provider/bnxt_re"
 	"purerdma/provider/erdma"
 	"purerdma/provider/mlx5"
 	"purerdma/provider/mlx5/mlx5test"
@@ -45,9 +46,14 @@ func newDevices(driver string, n int, unlocked, receives bool) ([]*device, error
 		qps, cqs := k.QPs(), k.CQs()
 		return &mlx5Card{qp: qps[len(qps)-1], cq: cqs[len(cqs)-1]}
 	}
-	if driver == "erdma" {
+	switch driver {
+	case "erdma":
 		k := newErdma()
 		h, name = &verbs.Host{Drivers: []provider.Driver{erdma.Driver{}}, Kernel: k}, "erdma_0"
+		newest = func() card { return k }
+	case "bnxt_re":
+		k := newBnxt()
+		h, name = &verbs.Host{Drivers: []provider.Driver{bnxtre.Driver{}}, Kernel: k}, "bnxt_re0"
 		newest = func() card { return k }
 	}
 	dev, err := h.Open(name)
