@@ -11,18 +11,23 @@ import (
 // build writes one request into the ring, at the position s.at, which it moves on. If the request cannot be posted, it
 // returns false, and check finds the reason. The caller holds the lock.
 //
-// It builds SENDs and WRITEs of one element of a QP of type RC. buildOther builds the other requests. Fields that the
-// adapter ignores keep their old content, as with libbnxt_re.
+// It builds SENDs and WRITEs of one element, or of inline data, of a QP of type RC. buildOther builds the other requests.
+// Fields that the adapter ignores keep their old content, as with libbnxt_re.
 func (s *sendQueue) build(wr *provider.SendWR) bool {
 	sg := wr.SGList
 	op := &s.ops[wr.Opcode&15]
-	if wr.Opcode > 15 || op.kind-1 >= opReads-1 || len(sg) != 1 || wr.InlineData != nil || s.search.kind&searchUD != 0 ||
-		s.maxSGE < 1 || s.at.slot+headerSlots+1 > s.depth || sg[0].Length > maxMessage {
+	const slots = headerSlots + 1
+	switch {
+	case wr.Opcode > 15 || op.kind-1 >= opReads-1 || s.search.kind&searchUD != 0:
+		return s.buildOther(wr)
+	case wr.InlineData != nil:
+		return s.buildInline(wr, op)
+	case len(sg) != 1 || s.maxSGE < 1 || s.at.slot+slots > s.depth || sg[0].Length > maxMessage:
 		return s.buildOther(wr)
 	}
 	p := s.slotAt(s.at.slot)
 	length := sg[0].Length
-	put32(p, 0, s.heads[wr.Flags&7]|(headerSlots+1)<<headSlots|uint32(op.code))
+	put32(p, 0, s.heads[wr.Flags&7]|slots<<headSlots|uint32(op.code))
 	if op.extra {
 		put32(p, wqeKey, extras(wr))
 	}
@@ -32,7 +37,29 @@ func (s *sendQueue) build(wr *provider.SendWR) bool {
 		put32(p, wqeRKey, wr.RKey)
 	}
 	putSGE(unsafe.Add(p, headerSlots*slotSize), sg[0].Addr, length, sg[0].LKey)
-	s.finish(wr, headerSlots+1, length, 0)
+	s.finish(wr, slots, length, 0)
+	return true
+}
+
+// buildInline is build for inline data.
+func (s *sendQueue) buildInline(wr *provider.SendWR, op *operation) bool {
+	length := uint32(len(wr.InlineData))
+	slots := headerSlots + (length+slotSize-1)>>slotShift
+	if len(wr.InlineData) > int(s.maxData) || s.at.slot+slots > s.depth {
+		return s.buildOther(wr)
+	}
+	p := s.slotAt(s.at.slot)
+	put32(p, 0, s.heads[wr.Flags&7]|headInline|slots<<headSlots|uint32(op.code))
+	if op.extra {
+		put32(p, wqeKey, extras(wr))
+	}
+	put64(p, wqeLength, uint64(length))
+	if op.kind == opWrites {
+		put64(p, wqeRemote, wr.RemoteAddr)
+		put32(p, wqeRKey, wr.RKey)
+	}
+	copy(unsafe.Slice((*byte)(unsafe.Add(p, headerSlots*slotSize)), length), wr.InlineData)
+	s.finish(wr, slots, length, headInline)
 	return true
 }
 

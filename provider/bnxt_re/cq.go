@@ -28,6 +28,7 @@ type cq struct {
 	phase    uint32         // of the entries that the adapter has written
 	head     uint32         // the oldest entry
 	depth    uint32         // entries
+	half     uint32         // half of depth, rounded down
 	polled   uint32         // entries since the last doorbell
 	ring     unsafe.Pointer // first entry
 	epoch    uint64         // bellEpoch in every second pass around the ring
@@ -90,13 +91,23 @@ func flags(e unsafe.Pointer) uint32 {
 
 // advance moves to the next entry. A deferred doorbell is rung after half of the entries. The caller holds the lock.
 func (c *cq) advance() {
-	if c.head++; c.head == c.depth {
+	c.head++
+	c.polled++
+	if c.head == c.depth || c.deferred && c.polled >= c.half {
+		c.turn()
+	}
+}
+
+// turn does what is due at the end of the ring and after half of the entries.
+//
+//go:noinline
+func (c *cq) turn() {
+	if c.head == c.depth {
 		c.head = 0
 		c.phase ^= flagPhase
 		c.epoch ^= bellEpoch
 	}
-	c.polled++
-	if c.deferred && c.polled >= c.depth/2 {
+	if c.deferred && c.polled >= c.half {
 		c.ringPolled()
 	}
 }

@@ -108,6 +108,6 @@ func (c *cq) create(cfg *provider.CQConfig) (err error) {
 // use makes a ring the current one.
 func (c *cq) use(shape *ringShape, region *mem.Region) {
 	c.region, c.ring = region, unsafe.Pointer(unsafe.SliceData(region.Bytes()))
-	c.depth, c.deferred = uint32(shape.depth), shape.deferred
+	c.depth, c.half, c.deferred = uint32(shape.depth), uint32(shape.depth/2), shape.deferred
 	c.entries.Store(int64(shape.fits()))
 }

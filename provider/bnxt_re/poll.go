@@ -45,6 +45,12 @@ func (c *cq) takeRing(wcs []provider.WC, n int) int {
 		if f&flagPhase != c.phase {
 			break
 		}
+		if f&flagsUsual == c.phase {
+			if got := c.usual(wcs[n:]); got > 0 {
+				n += got
+				continue
+			}
+		}
 		done := true
 		switch f >> flagType & 15 {
 		case typeSend:
@@ -70,6 +76,59 @@ func (c *cq) takeRing(wcs []provider.WC, n int) int {
 	if c.polled != before && !c.deferred {
 		c.ringPolled()
 	}
+	return n
+}
+
+// flagsUsual are the phase, the type and the status. All but the phase are 0 if requests have succeeded.
+const flagsUsual = 0xff<<flagStatus | 15<<flagType | flagPhase
+
+// usual fills wcs with completions of the QP of the last entry, as long as each entry completes one request, and returns
+// their number. It only does faster what requests does.
+func (c *cq) usual(wcs []provider.WC) int {
+	q := c.qp
+	if q == nil || c != q.sendCQ {
+		return 0
+	}
+	s := &q.sq
+	next, tail, head := s.next, s.tail, atomic.LoadUint32(&s.head)
+	n := 0
+	for n < len(wcs) && tail != head {
+		e := c.entry(c.head)
+		after := next + 1
+		if after == s.entries {
+			after = 0
+		}
+		r := s.entry(next)
+		if flags(e)&flagsUsual != c.phase || load64(e, cqeSendQP) != q.cookie || load32(e, cqeCons)&0xffff != after || !r.signaled {
+			break
+		}
+		w := &wcs[n]
+		w.ID = r.id
+		w.Status = provider.WCSuccess
+		w.Opcode = operations[r.op&15].wc
+		w.QPNum = q.num
+		w.ByteLen = r.length
+		w.ImmData = 0
+		w.InvalidatedRKey = 0
+		w.VendorErr = 0
+		w.SrcQP = 0
+		w.Flags = 0
+		w.SLID = 0
+		w.PKeyIndex = 0
+		w.SL = 0
+		w.DLIDPathBits = 0
+		n++
+		tail++
+		next = after
+		c.head++
+		c.polled++
+		if c.head == c.depth || c.deferred && c.polled >= c.half {
+			c.turn()
+		}
+	}
+	s.next = next
+	spin.StoreRelease(&s.tail, tail)
+	c.counts.Completions[provider.WCSuccess] += uint64(n)
 	return n
 }
 
