@@ -27,7 +27,8 @@ func (s *sendQueue) build(wr *provider.SendWR) bool {
 	}
 	p := s.slotAt(s.at.slot)
 	length := sg[0].Length
-	put32(p, 0, s.heads[wr.Flags&7]|slots<<headSlots|uint32(op.code))
+	head := s.heads[wr.Flags&7] | slots<<headSlots | uint32(op.code)
+	put32(p, 0, head)
 	if op.extra {
 		put32(p, wqeKey, extras(wr))
 	}
@@ -37,7 +38,7 @@ func (s *sendQueue) build(wr *provider.SendWR) bool {
 		put32(p, wqeRKey, wr.RKey)
 	}
 	putSGE(unsafe.Add(p, headerSlots*slotSize), sg[0].Addr, length, sg[0].LKey)
-	s.finish(wr, slots, length, 0)
+	s.finish(wr, slots, length, head)
 	return true
 }
 
@@ -49,7 +50,8 @@ func (s *sendQueue) buildInline(wr *provider.SendWR, op *operation) bool {
 		return s.buildOther(wr)
 	}
 	p := s.slotAt(s.at.slot)
-	put32(p, 0, s.heads[wr.Flags&7]|headInline|slots<<headSlots|uint32(op.code))
+	head := s.heads[wr.Flags&7] | headInline | slots<<headSlots | uint32(op.code)
+	put32(p, 0, head)
 	if op.extra {
 		put32(p, wqeKey, extras(wr))
 	}
@@ -59,7 +61,7 @@ func (s *sendQueue) buildInline(wr *provider.SendWR, op *operation) bool {
 		put32(p, wqeRKey, wr.RKey)
 	}
 	copy(unsafe.Slice((*byte)(unsafe.Add(p, headerSlots*slotSize)), length), wr.InlineData)
-	s.finish(wr, slots, length, headInline)
+	s.finish(wr, slots, length, head)
 	return true
 }
 
@@ -71,27 +73,27 @@ func extras(wr *provider.SendWR) uint32 {
 	return wr.ImmData
 }
 
-// finish records a request of so many slots, and moves s.at on. flags are bits of the request's first word.
-func (s *sendQueue) finish(wr *provider.SendWR, slots, length, flags uint32) {
+// finish records a request of so many slots, and moves s.at on. head is the request's first word.
+func (s *sendQueue) finish(wr *provider.SendWR, slots, length, head uint32) {
 	at := &s.at
 	e := s.entry(at.index)
 	e.id = wr.ID
 	e.length = length
 	e.slot = at.slot
+	e.slots = uint8(slots)
 	e.op = uint8(wr.Opcode)
-	e.signaled = s.heads[wr.Flags&7]&headSignaled != 0
-	e.pushed = flags&headInline != 0 && s.push != nil && length <= maxPush
-	if e.pushed {
+	e.signaled = head&headSignaled != 0
+	e.pushed = false
+	if head&headInline != 0 && s.push != nil && length <= maxPush {
+		e.pushed = true
 		s.pushed++
 	}
 	s.counts[wr.Opcode&15].Add(uint64(length))
-	s.search.add(at, s.bellIndex(at), wr.Opcode, length)
+	index := at.slot
 	if !s.variable {
-		e.slots = uint8(slots)
-		slots = staticSlots
-	} else {
-		e.slots = uint8(slots)
+		index, slots = at.index, staticSlots
 	}
+	s.search.add(at, index, wr.Opcode, length)
 	if at.index++; at.index == s.entries {
 		at.index = 0
 	}
@@ -129,11 +131,11 @@ func (s *sendQueue) buildOther(wr *provider.SendWR) bool {
 		p = unsafe.Pointer(unsafe.SliceData(s.bounce))
 		s.bounceOut(slots, func(ring, bounce []byte) { copy(bounce, ring) })
 	}
-	length, flags := s.write(p, wr, op, to, slots)
+	length, head := s.write(p, wr, op, to, slots)
 	if wraps {
 		s.bounceOut(slots, func(ring, bounce []byte) { copy(ring, bounce) })
 	}
-	s.finish(wr, slots, length, flags)
+	s.finish(wr, slots, length, head)
 	return true
 }
 
@@ -145,16 +147,18 @@ func (s *sendQueue) bounceOut(slots uint32, f func(ring, bounce []byte)) {
 	f(unsafe.Slice((*byte)(s.buf), rest), s.bounce[first:][:rest])
 }
 
-// write writes a request of so many slots to p. It returns the length of the message, and bits of the first word. to is
-// the destination of a datagram.
-func (s *sendQueue) write(p unsafe.Pointer, wr *provider.SendWR, op *operation, to *ah, slots uint32) (length, flags uint32) {
+// write writes a request of so many slots to p. It returns the length of the message, and the first word. to is the
+// destination of a datagram.
+func (s *sendQueue) write(p unsafe.Pointer, wr *provider.SendWR, op *operation, to *ah, slots uint32) (length, head uint32) {
+	head = s.heads[wr.Flags&7] | uint32(op.code)
 	if op.kind == opWindows {
-		s.writeWindow(p, wr, op)
-		return 0, 0
+		writeWindow(p, wr, head)
+		return 0, head
 	}
+	head |= slots << headSlots
 	body := unsafe.Add(p, headerSlots*slotSize)
 	if wr.InlineData != nil {
-		flags = headInline
+		head |= headInline
 		length = uint32(copy(unsafe.Slice((*byte)(body), len(wr.InlineData)), wr.InlineData))
 	} else {
 		for i := range wr.SGList {
@@ -163,7 +167,7 @@ func (s *sendQueue) write(p unsafe.Pointer, wr *provider.SendWR, op *operation, 
 			length += e.Length
 		}
 	}
-	put32(p, 0, s.heads[wr.Flags&7]|flags|slots<<headSlots|uint32(op.code))
+	put32(p, 0, head)
 	put64(p, wqeLength, uint64(length))
 	if op.extra {
 		put32(p, wqeKey, extras(wr))
@@ -189,13 +193,12 @@ func (s *sendQueue) write(p unsafe.Pointer, wr *provider.SendWR, op *operation, 
 			put64(p, wqeSwap, wr.CompareAdd)
 		}
 	}
-	return length, flags
+	return length, head
 }
 
 // writeWindow writes a request that binds a window or invalidates a key. libbnxt_re has no such requests, the kernel's
 // driver has them. A bind has the rights of the window in the place of its size.
-func (s *sendQueue) writeWindow(p unsafe.Pointer, wr *provider.SendWR, op *operation) {
-	head := s.heads[wr.Flags&7] | uint32(op.code)
+func writeWindow(p unsafe.Pointer, wr *provider.SendWR, head uint32) {
 	if wr.Opcode == provider.OpLocalInv {
 		put32(p, 0, head)
 		put32(p, wqeKey, wr.InvalidateRKey)
