@@ -54,7 +54,7 @@ const (
 // enum bnxt_re_srq_mask of rdma/bnxt_re-abi.h.
 const BNXT_RE_SRQ_TOGGLE_PAGE_SUPPORT = 0x1 // since Linux 6.12
 
-// enum bnxt_re_shpg_offt of rdma/bnxt_re-abi.h: offsets in the page that the kernel shares with the process.
+// enum bnxt_re_shpg_offt of rdma/bnxt_re-abi.h, offsets in the page that the kernel shares with the process.
 const (
 	BNXT_RE_BEG_RESV_OFFT = 0x00
 	BNXT_RE_AVID_OFFT     = 0x10

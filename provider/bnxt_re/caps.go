@@ -9,13 +9,13 @@ import (
 
 // caps lists the features and limits of a device.
 type caps struct {
-	p5       bool   // chips of the generations P5 and P7
-	variable bool   // requests have a variable size
-	msn      bool   // the search table of a send queue is indexed by the number of the message
-	anySize  bool   // the number of entries of a queue need not be a power of two
-	paced    bool   // the kernel reports the load of the doorbells
-	push     bool   // the context can have a page for pushing requests
-	rates    bool   // the rate of a QP can be limited
+	p5       bool   // The chip is of generation P5 or P7.
+	variable bool   // Requests have a variable size.
+	msn      bool   // The search table of a send queue is indexed by the number of the message.
+	anySize  bool   // The number of entries of a queue need not be a power of two.
+	paced    bool   // The kernel reports the load of the doorbells.
+	push     bool   // The context can have a page for pushing requests.
+	rates    bool   // The rate of a QP can be limited.
 	maxCQE   uint32 // entries of a completion queue
 
 	atomics   bool

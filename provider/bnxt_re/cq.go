@@ -23,16 +23,16 @@ import (
 type cq struct {
 	lock     spin.Lock // guards the fields up to region.
 	deferred bool
-	paused   bool           // no doorbells
-	closed   bool           // polls return net.ErrClosed
+	paused   bool           // No doorbells are rung.
+	closed   bool           // Polls return net.ErrClosed.
 	phase    uint32         // of the entries that the adapter has written
 	head     uint32         // the oldest entry
 	depth    uint32         // entries
-	half     uint32         // half of depth, rounded down
+	half     uint32         // half of depth, rounded down.
 	polled   uint32         // entries since the last doorbell
 	ring     unsafe.Pointer // first entry
 	epoch    uint64         // bellEpoch in every second pass around the ring
-	qp       *qp            // whose completion was the last, or nil
+	qp       *qp            // whose completion was the last, or nil.
 	added    []provider.WC  // of the old ring, after a resize. Polls return these first.
 	counts   provider.CQCounts
 	bell     ringer
@@ -98,7 +98,7 @@ func (c *cq) advance() {
 	}
 }
 
-// turn does what is due at the end of the ring and after half of the entries.
+// turn begins at the end of the ring again, and rings a deferred doorbell after half of the entries.
 //
 //go:noinline
 func (c *cq) turn() {

@@ -15,7 +15,7 @@ import (
 	"purerdma/uverbs"
 )
 
-// For another size of a CQ the kernel gives the adapter a new ring. The adapter marks the end of the old ring with an
+// For another size of a CQ the adapter gets a new ring from the kernel. The adapter marks the end of the old ring with an
 // entry, and writes to the new ring from then on. The process takes the completions out of the old ring. Then a command
 // ends the change for the kernel, and a doorbell ends it for the adapter.
 
@@ -101,7 +101,7 @@ func (c *cq) drain() bool {
 	for {
 		n := c.takeRing(wcs[:], 0)
 		for i := range wcs[:n] {
-			c.uncount(&wcs[i])
+			c.countBack(&wcs[i])
 		}
 		c.added = append(c.added, wcs[:n]...)
 		if n == 0 {

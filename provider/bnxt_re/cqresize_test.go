@@ -101,7 +101,7 @@ func TestResizeLate(t *testing.T) {
 	}
 }
 
-// TestResizeOfAClosedCQ changes the size of a closed CQ, and of one whose file is closed during the change.
+// TestResizeOfAClosedCQ changes the size of a closed CQ, and of a CQ whose file is closed during the change.
 func TestResizeOfAClosedCQ(t *testing.T) {
 	r := newRig(t, chips["P7"])
 	c, err := r.ctx.CreateCQ(&provider.CQConfig{Entries: 5})

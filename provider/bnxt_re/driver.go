@@ -43,7 +43,7 @@ func (Driver) open(f *uverbs.File, ordered bool) (provider.Context, error) {
 	return c, nil
 }
 
-// open makes the context of the kernel and maps its pages, except those of doorbells.
+// open makes the context of the kernel and maps its pages, except the pages of doorbells.
 func (c *Context) open() error {
 	req := abi.BnxtReUctxReq{CompMask: abi.BNXT_RE_COMP_MASK_REQ_UCNTX_POW2_SUPPORT | abi.BNXT_RE_COMP_MASK_REQ_UCNTX_VAR_WQE_SUPPORT}
 	var resp abi.BnxtReUctxResp

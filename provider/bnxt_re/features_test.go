@@ -164,7 +164,7 @@ func TestSRQ(t *testing.T) {
 				t.Fatalf("%s: SRQ.PostRecv = %d, %v, want 1, nil", name, n, err)
 			}
 		}
-		// Out of order: the tags of the oldest and the third.
+		// The oldest and the third receive complete out of order.
 		tag := func(slot int) uint32 { return binary.LittleEndian.Uint32(d.ring[(d.ci+slot)%(most+1)*srqSize+8:]) }
 		a, b := tag(0), tag(2)
 		p.dev.recvDone(0, 0, 0, 0, b)

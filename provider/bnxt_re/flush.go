@@ -11,8 +11,8 @@ import (
 )
 
 // The adapter completes only the request that has failed. An entry ends a QP that has stopped. The provider completes
-// the other requests, and those that are posted later: after the entries of the ring, a poll flushes the queues that
-// have stopped. The QP of an entry that makes no sense is moved to the error state, and then flushed as well.
+// the other requests, and the requests that are posted later. A poll takes the entries of the ring, and then flushes the
+// queues that have stopped. The QP of an entry that makes no sense is moved to the error state, and then flushed.
 //
 // The kernel has no event for these completions. So waiters are woken when a QP stops, and after each later post.
 
@@ -98,7 +98,7 @@ func (q *qp) flushQueues(sends, recvs bool) {
 	}
 }
 
-// halt has posts wake the waiters, unless the QP has been reset meanwhile.
+// halt has posts wake the waiters, unless the QP has been reset.
 func (q *qp) halt() {
 	q.commands.Lock()
 	defer q.commands.Unlock()
@@ -107,8 +107,8 @@ func (q *qp) halt() {
 	}
 }
 
-// halted is halt for the holder of q.commands. A post either comes before the locks are taken, and is flushed by the
-// polls of the woken waiters, or wakes them itself.
+// halted is halt for the holder of q.commands. The polls of the woken waiters flush a post that came before the locks
+// were taken. A later post wakes the waiters itself.
 func (q *qp) halted() {
 	q.sq.lock.Lock()
 	q.rq.lock.Lock()

@@ -36,7 +36,7 @@ func (e *end) wantWake() {
 	}
 }
 
-// drainWakes forgets the wake-ups until now.
+// drainWakes removes the wake-ups until now.
 func (e *end) drainWakes() {
 	for len(e.wakes) > 0 {
 		<-e.wakes

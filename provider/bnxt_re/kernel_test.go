@@ -55,8 +55,8 @@ type kernel struct {
 	onQP     func(*abi.BnxtReQPResp)
 	onSRQ    func(*abi.BnxtReSRQResp)
 	onPage   func(offset *uint64, length *uint32)
-	onEnd    func()              // during the destruction of a QP, CQ or SRQ
-	onResize func(cq *deviceCQ)  // instead of the end of the old ring
+	onEnd    func()              // runs during the destruction of a QP, CQ or SRQ.
+	onResize func(cq *deviceCQ)  // runs instead of the end of the old ring.
 	fail     map[[2]uint64]error // errors of commands, by object and method, or 0 and the number of a command
 	moved    []provider.QPState
 	rates    []uint32

@@ -15,8 +15,8 @@ import (
 	"purerdma/test/oracle/vector"
 )
 
-// command answers the commands that libbnxt_re does not send, and changes the inputs that intentionally differ from those
-// of version 44.
+// command answers the commands that libbnxt_re does not send, and changes the inputs that intentionally differ from
+// version 44.
 func (r *replayer) command(c *replay.Call) {
 	switch {
 	case c.Write == abi.IB_USER_VERBS_CMD_FLAG_EXTENDED|abi.IB_USER_VERBS_EX_CMD_QUERY_DEVICE && c.Oracle == nil,

@@ -40,7 +40,7 @@ func TestMostRequests(t *testing.T) {
 }
 
 // TestMostCompletions fills a CQ with as many completions as Entries returns, after each number of polled ones. The
-// device must not find the CQ full, as it knows the consumer index from doorbells.
+// device must not find the CQ full, as it gets the consumer index from doorbells.
 func TestMostCompletions(t *testing.T) {
 	for _, chip := range []string{"P4", "P7"} {
 		r := newRig(t, chips[chip])

@@ -32,7 +32,7 @@ const (
 const (
 	// maxPause bounds the pauses, which grow from one to the next.
 	maxPause = 128 * time.Microsecond
-	// maxPacing bounds the wait for one doorbell, because the device may be gone.
+	// maxPacing bounds the wait for one doorbell, because the device may not exist anymore.
 	maxPacing = 10 * time.Millisecond
 )
 
@@ -61,7 +61,7 @@ func (p *pacing) close() error {
 	return errors.Join(closeMapping(&p.data), closeMapping(&p.register))
 }
 
-// active reports whether the kernel wants doorbells to be paced.
+// active reports whether doorbells are to be paced.
 func (p *pacing) active() bool { return p.share != nil && atomic.LoadUint32(p.share) != 0 }
 
 // word returns a number of the page.
@@ -99,7 +99,7 @@ func (p *pacing) wait() {
 	}
 }
 
-// alarm tells the kernel's driver about the load. An error has no consequence, because doorbells still wait.
+// alarm reports the load to the kernel's driver. An error has no consequence, because doorbells still wait.
 func (p *pacing) alarm() {
 	_ = p.f.Ioctl(&uverbs.Request{Object: abi.BNXT_RE_OBJECT_NOTIFY_DRV, Method: abi.BNXT_RE_METHOD_NOTIFY_DRV})
 }

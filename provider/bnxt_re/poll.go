@@ -79,7 +79,7 @@ func (c *cq) takeRing(wcs []provider.WC, n int) int {
 	return n
 }
 
-// flagsUsual are the phase, the type and the status. All but the phase are 0 if requests have succeeded.
+// flagsUsual are the phase, the type and the status. Type and status are 0 if requests have succeeded.
 const flagsUsual = 0xff<<flagStatus | 15<<flagType | flagPhase
 
 // usual fills wcs with completions of the QP of the last entry, as long as each entry completes one request, and returns
@@ -150,7 +150,7 @@ func (c *cq) find(e unsafe.Pointer, at uintptr) *qp {
 	return q
 }
 
-// requests adds the completions of the requests up to the one that an entry names. It returns how many of wcs are
+// requests adds the completions of the requests up to the request that an entry names. It returns how many of wcs are
 // filled, and whether all of these completions had room. The entry of a request that has failed ends with that request.
 func (c *cq) requests(e unsafe.Pointer, f uint32, wcs []provider.WC, n int) (int, bool) {
 	q := c.find(e, cqeSendQP)
@@ -222,7 +222,8 @@ func (c *cq) requests(e unsafe.Pointer, f uint32, wcs []provider.WC, n int) (int
 	return n, done
 }
 
-// after returns the index of the request behind the one that begins at a slot, or that of the oldest request. The entry
+// after returns the index of the request behind the request that begins at a slot. Without such a request it returns the
+// index of the oldest one. The entry
 // of a request of variable size that has failed names the slot. The caller holds the lock of the CQ.
 func (s *sendQueue) after(slot uint32) uint32 {
 	i := s.next
@@ -328,8 +329,8 @@ func (c *cq) count(w *provider.WC) {
 	}
 }
 
-// uncount reverses count for a completion that was not returned.
-func (c *cq) uncount(w *provider.WC) {
+// countBack undoes count for a completion that was not returned.
+func (c *cq) countBack(w *provider.WC) {
 	c.counts.Completions[min(w.Status, provider.WCGeneralErr)]--
 	if w.Status == provider.WCSuccess && w.Opcode&provider.WCRecv != 0 {
 		c.counts.Received.Operations--

@@ -36,7 +36,7 @@ type qp struct {
 	closed atomic.Bool
 
 	stopping atomic.Bool // a goroutine sets stopped
-	stopped  atomic.Bool // the provider flushes what is posted
+	stopped  atomic.Bool // the provider flushes the posted requests
 	failing  atomic.Bool // a goroutine moves the QP to the error state
 
 	// commands is held by commands, because the kernel may reuse the handle of a destroyed QP, and by SetState.

@@ -145,11 +145,11 @@ func (q *qp) open(cfg *provider.QPConfig, shape *queueShape, base unsafe.Pointer
 }
 
 // stallRequests is the number of requests after which the send queue of a QP of type UD stalls on chips of generation
-// P4 (BNXT_RE_UD_QP_HW_STALL of libbnxt_re and of the kernel's driver).
+// P4. libbnxt_re and the kernel's driver call it BNXT_RE_UD_QP_HW_STALL.
 const stallRequests = 1 << 22
 
 // moveToRTS moves the QP to the state RTS, in which it is. That keeps the send queue from stalling. The caller holds the
-// lock of the queue, so that Close cannot destroy the QP. An error has no consequence but the stall.
+// lock of the queue, so that Close cannot destroy the QP. An error has the stall as its only consequence.
 func (q *qp) moveToRTS() {
 	cmd := provider.ModifyCommand(q.handle, &provider.QPAttr{State: provider.QPRTS}, provider.QPAttrState)
 	_ = q.ctx.File.ModifyQP(&cmd)

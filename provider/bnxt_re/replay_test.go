@@ -42,7 +42,7 @@ var libbnxtre = &replay.Driver{
 // replayer has the provider repeat the calls of one recorded session.
 //
 // Version 44 of rdma-core is older than most features of the kernel's driver. The functions of known_test.go turn its
-// results into those of the later versions.
+// results into results of the later versions.
 type replayer struct {
 	*replay.Session
 	cqs         map[string]*cq

@@ -31,17 +31,17 @@ type srq struct {
 	mu     sync.Mutex // of commands
 	closed bool
 
-	lock   spin.Lock   // everything below
-	paused bool        // posts are refused
+	lock   spin.Lock   // guards everything below.
+	paused bool        // Posts are refused.
 	region *mem.Region // nil after Close
 	buf    unsafe.Pointer
 	slot   uint32   // of the next receive
 	epoch  uint64   // bellEpoch in every second pass around the ring
-	first  uint32   // the tag of the next receive
+	first  uint32   // the tag of the next receive.
 	last   uint32   // the tag that was freed last
 	tags   []srqTag // by tag
-	used   uint32   // receives that have not completed
-	limit  uint32   // see SRQAttr
+	used   uint32   // receives that have not completed.
+	limit  uint32   // see SRQAttr.
 	arm    bool     // the adapter gets the limit when more receives than it are posted
 	ring   ringer
 	toggle togglePage

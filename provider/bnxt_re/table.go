@@ -8,7 +8,7 @@ import (
 	"sync/atomic"
 )
 
-// A completion names its QP by the handle that the process gave the kernel. The lower half of a handle is a place in a
+// A completion names its QP by the handle that the kernel got from the process. The lower half of a handle is a place in a
 // table, and the upper half differs for each QP that had this place. No handle is 0.
 const (
 	maxQPs   = 1 << 20

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Mutate measures the tests of a provider that has registers, provider/mlx5 or provider/erdma. In a copy of the module, it
+// Mutate measures the tests of a provider that has registers, provider/mlx5, provider/erdma or provider/bnxt_re. In a copy of the module, it
 // makes one small change in the provider or in internal/mmio, and runs the tests. Examples are a missing mask, a shift by
 // one more, or two bytes in the wrong order. It repeats this with other changes. It lists the test that detected each
 // change, and the undetected changes.
@@ -35,7 +35,7 @@ func main() {
 	var o options
 	flag.Uint64Var(&o.seed, "seed", 1, "which changes")
 	flag.IntVar(&o.n, "n", 60, "how many of them; 0 for all")
-	flag.StringVar(&o.driver, "driver", "mlx5", "whose provider: mlx5 or erdma")
+	flag.StringVar(&o.driver, "driver", "mlx5", "whose provider: mlx5, erdma or bnxt_re")
 	flag.StringVar(&o.match, "run", "", "only those whose place or description this regular expression matches")
 	flag.BoolVar(&o.list, "list", false, "only say which")
 	flag.Parse()

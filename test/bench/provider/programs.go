@@ -71,7 +71,7 @@ var subjects = []subject{
 
 // other is a driver other than mlx5. No builder of its library is measured.
 type other struct {
-	release string   // the release of Debian whose library is measured, unless the command line says
+	release string   // the release of Debian whose library is measured, unless the command line has one
 	env     []string // of the library
 }
 
