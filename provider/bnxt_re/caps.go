@@ -97,10 +97,11 @@ func (c *caps) fromDevice(r *abi.UverbsExQueryDeviceResp, p *abi.BnxtReQueryDevi
 	return nil
 }
 
-// depth returns the number of entries of a queue that has at least n.
-func (c *caps) depth(n int) int {
+// depth returns the number of entries of a queue that has at least n, of at most limit. The kernel's driver computes the
+// same number. libbnxt_re of rdma-core 65 exceeds the limit, and its queues of that size do not work.
+func (c *caps) depth(n, limit int) int {
 	if c.anySize {
 		return n
 	}
-	return roundUp(n)
+	return min(roundUp(n), limit)
 }

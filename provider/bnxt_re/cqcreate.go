@@ -57,7 +57,7 @@ func (c *caps) shape(n int, resized bool) ringShape {
 		s.deferred = true
 		s.request = 2 * n
 	}
-	s.depth = min(c.depth(s.request+1), int(c.maxCQE)+1)
+	s.depth = min(c.depth(s.request+1, maxEntries), int(c.maxCQE)+1)
 	return s
 }
 

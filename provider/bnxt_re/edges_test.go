@@ -10,7 +10,9 @@ import (
 	"syscall"
 	"testing"
 
+	"purerdma/abi"
 	"purerdma/provider"
+	"purerdma/provider/internal/endian"
 )
 
 // TestInlineLimit posts the most inline data, and one byte more, at each place of the queue.
@@ -154,5 +156,84 @@ func TestUsualCompletions(t *testing.T) {
 		if err := second.Close(); err != nil {
 			t.Errorf("QP.Close: %v", err)
 		}
+	}
+}
+
+// TestPast16Bits uses queues with more entries than a number of 16 bits has values. The entry of a request has 16 bits of
+// its index.
+func TestPast16Bits(t *testing.T) {
+	for _, chip := range []string{"P4, any", "P7"} {
+		r := &rig{kernel: newKernel(t, chips[chip])}
+		r.onDevice = func(b *abi.UverbsExQueryDeviceResp) { b.Base.MaxQPWR = 70000 }
+		if err := r.start(); err != nil {
+			t.Fatalf("rig.start: %v", err)
+		}
+		t.Cleanup(func() {
+			if err := errors.Join(r.f.Close(), r.ctx.Close()); err != nil {
+				t.Errorf("Close: %v", err)
+			}
+		})
+		e := r.connected(t, provider.QPCap{SendWR: 66000, RecvWR: 66000})
+		if e.q.sq.entries <= 1<<16 {
+			t.Fatalf("%s: the queue has %d entries, want more than 65536", chip, e.q.sq.entries)
+		}
+		sends, recvs := make([]provider.SendWR, 1000), make([]provider.RecvWR, 1000)
+		wcs := make([]provider.WC, 64)
+		next := uint64(0)
+		for round := range 2*int(e.q.sq.entries)/1000 + 2 {
+			for i := range sends {
+				sends[i] = provider.SendWR{ID: uint64(1000*round + i), Opcode: provider.OpSend, Flags: provider.SendSignaled}
+				if round%2 == 0 && i%2 == 0 {
+					sends[i].Flags = 0 // the entry of the next request completes both
+				}
+			}
+			if n, err := e.q.PostSend(sends); n != 1000 || err != nil {
+				t.Fatalf("PostSend = %d, %v, want 1000, nil", n, err)
+			}
+			if n, err := e.q.PostRecv(recvs); err != nil {
+				if round < 66 || !errors.Is(err, provider.ErrFull) {
+					t.Fatalf("PostRecv = %d, %v, want 1000, nil", n, err)
+				}
+			} else if got, want := endian.Little64(e.q.rq.ring.last)&0xffffff, uint64(1000*(round+1)%e.dev.recvs); got != want {
+				t.Fatalf("index of receives in the doorbell = %d, want %d", got, want)
+			}
+			for i := range sends {
+				if sends[i].Flags == 0 {
+					continue
+				}
+				e.dev.sendDone(0, (1000*round+i+1)%e.dev.entries)
+				n, err := e.c.Poll(wcs)
+				if n != 1 || err != nil || wcs[0].ID != sends[i].ID || wcs[0].Status != provider.WCSuccess {
+					t.Fatalf("%s: completion = %d, %+v, %v, want ID %d", chip, n, wcs[0], err, sends[i].ID)
+				}
+				next++
+			}
+		}
+		if got := e.c.Counts().Completions[provider.WCSuccess]; got != next {
+			t.Errorf("%s: counted completions = %d, want %d", chip, got, next)
+		}
+	}
+}
+
+// TestLimitedQueues makes the largest queues on a device whose queues have a power of two of entries. The limit of the
+// device bounds their sizes, as in the kernel's driver.
+func TestLimitedQueues(t *testing.T) {
+	r := newRig(t, chips["P4"])
+	e := r.connected(t, provider.QPCap{SendWR: maxWR, RecvWR: maxWR})
+	if got, want := int(e.q.sq.entries), maxWR+129; got != want {
+		t.Errorf("requests in the ring = %d, want %d", got, want)
+	}
+	if c := e.q.Cap(); c.SendWR != maxWR || c.RecvWR != maxWR {
+		t.Errorf("QP.Cap() = %+v, want %d requests and receives", c, maxWR)
+	}
+	s, err := r.ctx.CreateSRQ(&provider.SRQConfig{PD: r.pd, MaxWR: maxWR, MaxSGE: 1})
+	if err != nil {
+		t.Fatalf("Context.CreateSRQ: %v", err)
+	}
+	if got := s.Attr().MaxWR; got != maxWR {
+		t.Errorf("SRQ.Attr().MaxWR = %d, want %d", got, maxWR)
+	}
+	if err := s.Close(); err != nil {
+		t.Errorf("SRQ.Close: %v", err)
 	}
 }

@@ -258,12 +258,15 @@ func (k *kernel) getToggle(req *uverbs.Request) error {
 	return nil
 }
 
-// depth is the number of entries that the kernel computes for a queue of at least n.
-func (k *kernel) depth(n int) int {
+// maxWR is the number of requests and receives of the largest queues.
+const maxWR = 16384
+
+// depth is the number of entries that the kernel computes for a queue of at least n, of at most limit.
+func (k *kernel) depth(n, limit int) int {
 	if k.chip.anySize {
 		return n
 	}
-	return 1 << bits.Len(uint(n-1))
+	return min(1<<bits.Len(uint(n-1)), limit)
 }
 
 func (k *kernel) createCQ(req *uverbs.Request) error {
@@ -274,7 +277,7 @@ func (k *kernel) createCQ(req *uverbs.Request) error {
 	}
 	k.handle++
 	req.Find(abi.UVERBS_ATTR_CREATE_CQ_HANDLE).Value = uint64(k.handle)
-	c := &deviceCQ{num: 0x40000 + k.handle, ring: in.CQVA.Slice(min(k.depth(n+1), int(k.chip.maxCQE)+1) * cqeSize), phase: 1}
+	c := &deviceCQ{num: 0x40000 + k.handle, ring: in.CQVA.Slice(k.depth(n+1, int(k.chip.maxCQE)+1) * cqeSize), phase: 1}
 	k.device.cqs[k.handle] = c
 	r := abi.BnxtReCQResp{CQID: c.num, Phase: 1}
 	if k.chip.toggle {
@@ -291,7 +294,7 @@ func (k *kernel) createSRQ(req *uverbs.Request) error {
 	n := int(binary.NativeEndian.Uint32(req.Find(abi.UVERBS_ATTR_CREATE_SRQ_MAX_WR).Buf))
 	k.handle++
 	req.Find(abi.UVERBS_ATTR_CREATE_SRQ_HANDLE).Value = uint64(k.handle)
-	s := &deviceSRQ{num: 0x80000 + k.handle, ring: in.SRQVA.Slice(k.depth(n+1) * srqSize)}
+	s := &deviceSRQ{num: 0x80000 + k.handle, ring: in.SRQVA.Slice(k.depth(n+1, maxWR+1) * srqSize)}
 	k.device.srqs[k.handle] = s
 	r := abi.BnxtReSRQResp{SRQID: s.num}
 	if k.chip.toggle {
@@ -310,7 +313,7 @@ func (k *kernel) createQP(req *uverbs.Request) error {
 	if c.MaxSendSGE > k.chip.maxSGE || c.MaxRecvSGE > k.chip.maxSGE {
 		return syscall.EINVAL
 	}
-	requests, size, recvSize := k.depth(int(c.MaxSendWR)+1+128), 128, 128
+	requests, size, recvSize := k.depth(int(c.MaxSendWR)+1+128, maxWR+1+128), 128, 128
 	slots := requests * 8
 	if k.chip.variable {
 		slots = int(in.SQSlots)
@@ -329,7 +332,7 @@ func (k *kernel) createQP(req *uverbs.Request) error {
 	if a := req.Find(abi.UVERBS_ATTR_CREATE_QP_SRQ_HANDLE); a != nil {
 		q.srq = k.device.srqs[uint32(a.Value)]
 	} else {
-		q.recvs = k.depth(int(c.MaxRecvWR) + 1)
+		q.recvs = k.depth(int(c.MaxRecvWR)+1, maxWR+1)
 		q.rq = in.QPRVA.Slice(q.recvs * recvSize)
 	}
 	req.Find(abi.UVERBS_ATTR_CREATE_QP_HANDLE).Value = uint64(k.handle)
@@ -357,7 +360,7 @@ func (k *kernel) invoke(req *uverbs.Request) error {
 	case abi.IB_USER_VERBS_CMD_FLAG_EXTENDED | abi.IB_USER_VERBS_EX_CMD_QUERY_DEVICE:
 		r := abi.UverbsExQueryDeviceResp{ResponseLength: uint32(abi.Size[abi.UverbsExQueryDeviceResp]())}
 		b := &r.Base
-		b.MaxSGE, b.MaxQPWR, b.MaxSRQWR, b.MaxSRQSGE, b.AtomicCap, b.MaxMW = k.chip.maxSGE, 16384, 16384, 6, 1, 100
+		b.MaxSGE, b.MaxQPWR, b.MaxSRQWR, b.MaxSRQSGE, b.AtomicCap, b.MaxMW = k.chip.maxSGE, maxWR, maxWR, 6, 1, 100
 		if k.chip.noAtomics {
 			b.AtomicCap = 0
 		}
@@ -395,7 +398,7 @@ func (k *kernel) invoke(req *uverbs.Request) error {
 		c := abi.View[abi.UverbsResizeCQ](in)
 		copy(out.Buf, abi.Bytes(&abi.UverbsResizeCQResp{CQE: c.CQE}))
 		cq := k.device.cqs[c.CQHandle]
-		cq.next = abi.View[abi.BnxtReResizeCQReq](req.Find(abi.UVERBS_ATTR_UHW_IN).Buf).CQVA.Slice(min(k.depth(int(c.CQE)+1), int(k.chip.maxCQE)+1) * cqeSize)
+		cq.next = abi.View[abi.BnxtReResizeCQReq](req.Find(abi.UVERBS_ATTR_UHW_IN).Buf).CQVA.Slice(k.depth(int(c.CQE)+1, int(k.chip.maxCQE)+1) * cqeSize)
 		if k.onResize != nil {
 			k.onResize(cq)
 		} else {

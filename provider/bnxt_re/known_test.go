@@ -64,7 +64,7 @@ func (r *replayer) command(c *replay.Call) {
 // answerQuery responds to the query of the device as the fake kernel does.
 func (r *replayer) answerQuery(c *replay.Call) {
 	a := abi.UverbsExQueryDeviceResp{ResponseLength: uint32(abi.Size[abi.UverbsExQueryDeviceResp]())}
-	a.Base = abi.UverbsQueryDeviceResp{AtomicCap: 1, MaxSGE: 6, MaxQPWR: 4096, MaxSRQWR: 4096, MaxSRQSGE: 6}
+	a.Base = abi.UverbsQueryDeviceResp{AtomicCap: 1, MaxSGE: 6, MaxQPWR: maxWR, MaxSRQWR: maxWR, MaxSRQSGE: 6}
 	if r.chip("p7") && !r.old {
 		a.Base.MaxSGE = 13
 	}

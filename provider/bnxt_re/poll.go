@@ -99,7 +99,7 @@ func (c *cq) usual(wcs []provider.WC) int {
 			after = 0
 		}
 		r := s.entry(next)
-		if flags(e)&flagsUsual != c.phase || load64(e, cqeSendQP) != q.cookie || load32(e, cqeCons)&0xffff != after || !r.signaled {
+		if flags(e)&flagsUsual != c.phase || load64(e, cqeSendQP) != q.cookie || uint16(load32(e, cqeCons)) != uint16(after) || !r.signaled {
 			break
 		}
 		w := &wcs[n]
@@ -160,8 +160,11 @@ func (c *cq) requests(e unsafe.Pointer, f uint32, wcs []provider.WC, n int) (int
 	s := &q.sq
 	status := uint8(f >> flagStatus)
 	cons := load32(e, cqeCons) & 0xffff
-	if status != 0 && s.variable {
+	switch {
+	case status != 0 && s.variable:
 		cons = s.after(cons)
+	case s.entries > 1<<16:
+		cons = s.nearest(cons)
 	}
 	if cons >= s.entries {
 		cons %= s.entries
@@ -237,6 +240,17 @@ func (s *sendQueue) after(slot uint32) uint32 {
 		}
 	}
 	return s.next
+}
+
+// nearest returns the first index after the oldest request whose lower 16 bits are given. An entry has only these.
+func (s *sendQueue) nearest(low uint32) uint32 {
+	best, least := low, s.entries
+	for i := low; i < s.entries; i += 1 << 16 {
+		if k := (i + s.entries - s.next) % s.entries; k-1 < least {
+			best, least = i, k-1
+		}
+	}
+	return best
 }
 
 // receive decodes the completion of a receive, and returns the number of completions, 0 or 1.

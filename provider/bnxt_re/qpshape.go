@@ -53,7 +53,7 @@ func (c *caps) queues(cfg *provider.QPConfig) (*queueShape, error) {
 }
 
 func (c *caps) sendShape(s *queueShape, want *provider.QPCap) {
-	requests := c.depth(want.SendWR + 1 + reserved)
+	requests := c.depth(want.SendWR+1+reserved, c.maxQPWR+1+reserved)
 	s.most = staticSlots
 	if c.variable {
 		s.most = headerSlots + max(want.SendSGE, alignUp(want.Inline, slotSize)/slotSize)
@@ -78,7 +78,7 @@ func (c *caps) sendShape(s *queueShape, want *provider.QPCap) {
 
 // recvShape has at least one element, because a receive without any has an element of length 0.
 func (c *caps) recvShape(s *queueShape, want *provider.QPCap) {
-	s.recvs = c.depth(want.RecvWR + 1)
+	s.recvs = c.depth(want.RecvWR+1, c.maxQPWR+1)
 	elements := max(want.RecvSGE, 1)
 	s.recvSGE = elements
 	if !c.variable {

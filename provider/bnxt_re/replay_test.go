@@ -86,6 +86,7 @@ type qp struct {
 const (
 	slot       = 16
 	completion = 32
+	maxWR      = 4096 // requests and receives of the largest queues
 )
 
 func (r *replayer) chip(feature string) bool { return strings.Contains(r.Env["FAKEUV_CHIP"], feature) }
@@ -194,7 +195,7 @@ func (r *replayer) createSRQ() {
 		r.Differ("capacities %+v, want at least %d, %d", a, r.Rec.GotWR, r.Rec.GotSGE)
 	}
 	in := replay.DriverInput[abi.BnxtReSRQReq](r.Session, replay.CreateSRQ)
-	r.srqs[r.Rec.ID] = &srq{p: p, ring: replay.Ring{Mem: in.SRQVA.Slice(r.depth(r.Rec.WR+1) * 128), Slot: 128}, toggle: r.togglePage()}
+	r.srqs[r.Rec.ID] = &srq{p: p, ring: replay.Ring{Mem: in.SRQVA.Slice(min(r.depth(r.Rec.WR+1), maxWR+1) * 128), Slot: 128}, toggle: r.togglePage()}
 }
 
 func (r *replayer) createQP() {
@@ -221,7 +222,8 @@ func (r *replayer) createQP() {
 	}
 	in := replay.DriverInput[abi.BnxtReQPReq](r.Session, replay.CreateQP)
 	q.cookie = in.QPHandle
-	q.entries = r.depth(want.SendWR + 129)
+	// The kernel's driver makes no larger queues. libbnxt_re does, and then disagrees about the place of the table.
+	q.entries = min(r.depth(want.SendWR+129), maxWR+129)
 	slots, recvSGE := 8*q.entries, 6
 	if q.variable {
 		q.entries, slots, recvSGE = r.slotsOfSQ, r.slotsOfSQ, want.RecvSGE
@@ -243,6 +245,6 @@ func (r *replayer) createQP() {
 	q.sq, q.search = replay.Ring{Mem: buf[:slots*slot], Slot: slot}, buf[slots*slot:][:positions*q.entry]
 	if cfg.SRQ == nil {
 		size := (2 + recvSGE) * slot
-		q.rq = replay.Ring{Mem: in.QPRVA.Slice(r.depth(want.RecvWR+1) * size), Slot: size}
+		q.rq = replay.Ring{Mem: in.QPRVA.Slice(min(r.depth(want.RecvWR+1), maxWR+1) * size), Slot: size}
 	}
 }

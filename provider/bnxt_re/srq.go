@@ -77,7 +77,7 @@ func (c *Context) CreateSRQ(cfg *provider.SRQConfig) (provider.SRQ, error) {
 }
 
 func (s *srq) create(cfg *provider.SRQConfig) (err error) {
-	depth := s.ctx.caps.depth(cfg.MaxWR + 1)
+	depth := s.ctx.caps.depth(cfg.MaxWR+1, s.ctx.caps.maxSRQWR+1)
 	size := alignUp(depth*srqSize, s.ctx.pageSize)
 	if s.region, err = mem.Alloc(size); err != nil {
 		return fmt.Errorf("bnxt_re: shared receive queue of %d bytes: %w", size, err)
