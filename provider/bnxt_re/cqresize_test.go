@@ -50,6 +50,9 @@ func TestResize(t *testing.T) {
 			if e.c.Counts().Completions[0] != next {
 				t.Errorf("%s: counted completions = %d, want %d", chip, e.c.Counts().Completions[0], next)
 			}
+			if got := e.c.Counts().Received; got != (provider.Count{}) {
+				t.Errorf("%s: counted receives = %+v, want none", chip, got)
+			}
 			send(5)
 			for next < uint64(sent) {
 				got := e.poll(7)
