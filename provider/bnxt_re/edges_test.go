@@ -116,7 +116,7 @@ func TestUsualCompletions(t *testing.T) {
 		const received = 1 << 40
 		sent := [2]int{}
 		post := func(i int, flags provider.SendFlags, done bool) uint64 {
-			end, id := []*end{e, o}[i], uint64(i<<32|sent[i])
+			end, id := []*end{e, o}[i], uint64(i)<<32|uint64(sent[i])
 			if n, err := end.q.PostSend([]provider.SendWR{{ID: id, Opcode: provider.OpSend, Flags: flags}}); n != 1 || err != nil {
 				t.Fatalf("PostSend = %d, %v, want 1, nil", n, err)
 			}
