@@ -49,18 +49,12 @@ func (h *hostile) ids(n int) []uint64 {
 
 func (h *hostile) step() {
 	e := h.ends[int(h.byte())%len(h.ends)]
-	switch h.byte() % 12 {
-	case 0: // an entry with arbitrary bytes, which may have no phase bit
-		b := e.dev.sendCQ.ring[e.dev.sendCQ.pi*cqeSize:][:cqeSize]
-		for i := range b {
-			b[i] = h.byte()
-		}
-	case 1, 2:
-		e.dev.sendDone(h.byte()%4*h.byte(), int(h.byte())%8)
-	case 3:
-		e.dev.recvDone(h.byte()%4*h.byte(), uint16(h.byte()), h.word(), h.word(), uint32(h.byte())%8)
-	case 4:
-		e.dev.sendCQ.put(h.byte(), h.byte(), uint16(h.word()), [6]uint32{h.word(), h.word(), uint32(e.q.cookie), uint32(e.q.cookie >> 32), h.word()}, h.word())
+	switch op := h.byte() % 12; op {
+	case 0, 1, 2, 3, 4, 7:
+		// The provider moves a QP to the error state on another goroutine, and then the device adds an entry, too.
+		h.r.mu.Lock()
+		h.device(e, op)
+		h.r.mu.Unlock()
 	case 5:
 		var wrs []provider.SendWR
 		for _, id := range h.ids(int(h.byte()) % 5) {
@@ -87,8 +81,6 @@ func (h *hostile) step() {
 		for _, w := range wrs[:n] {
 			h.posted[w.ID] = true
 		}
-	case 7:
-		e.dev.terminate()
 	case 8:
 		if h.byte()%8 == 0 {
 			e.move(provider.QPReset)
@@ -102,6 +94,25 @@ func (h *hostile) step() {
 		}
 	default:
 		h.poll(e, int(h.byte())%9)
+	}
+}
+
+// device has the device add an entry.
+func (h *hostile) device(e *end, op byte) {
+	switch op {
+	case 0: // an entry with arbitrary bytes, which may have no phase bit
+		b := e.dev.sendCQ.ring[e.dev.sendCQ.pi*cqeSize:][:cqeSize]
+		for i := range b {
+			b[i] = h.byte()
+		}
+	case 1, 2:
+		e.dev.sendDone(h.byte()%4*h.byte(), int(h.byte())%8)
+	case 3:
+		e.dev.recvDone(h.byte()%4*h.byte(), uint16(h.byte()), h.word(), h.word(), uint32(h.byte())%8)
+	case 4:
+		e.dev.sendCQ.put(h.byte(), h.byte(), uint16(h.word()), [6]uint32{h.word(), h.word(), uint32(e.q.cookie), uint32(e.q.cookie >> 32), h.word()}, h.word())
+	case 7:
+		e.dev.terminate()
 	}
 }
 
