@@ -230,8 +230,11 @@ func TestHostileCompletions(t *testing.T) {
 				if strings.Contains(name, "another CQ") {
 					polled = other
 				}
-				if got := polled.poll(9); len(got) != 0 || polled.c.skipped.Load() != 1 {
-					t.Errorf("completions = %+v, %d skipped, want none and 1", got, polled.c.skipped.Load())
+				// A goroutine moves the QP to the error state, perhaps before the poll returns.
+				first := polled.poll(9)
+				strange := func(w provider.WC) bool { return w.Status != provider.WCWRFlushErr || !tc.fails }
+				if polled.c.skipped.Load() != 1 || slices.ContainsFunc(first, strange) {
+					t.Errorf("completions = %+v, %d skipped, want only flushed ones, and 1", first, polled.c.skipped.Load())
 				}
 				eventually(t, "a log record", func() bool { return log.has("completion not understood") })
 				if !tc.fails {
@@ -241,7 +244,7 @@ func TestHostileCompletions(t *testing.T) {
 					return
 				}
 				eventually(t, "a move to ERR", func() bool { return e.q.State() == provider.QPErr && r.movedTo(provider.QPErr) })
-				got := ids(e.poll(9))
+				got := append(ids(first), ids(e.poll(9))...)
 				slices.Sort(got)
 				if !slices.Equal(got, []uint64{1, 2, 3, 11, 12}) {
 					t.Errorf("flushed IDs = %v, want 1 to 3, 11 and 12", got)
