@@ -78,6 +78,9 @@ func TestPush(t *testing.T) {
 			t.Fatalf("%s: the QPs have no buffers of their own", chip)
 		}
 		page, at := r.pages[pagePush].Bytes(), e.q.sq.push.index
+		if start, end := e.q.sq.push.start, e.q.sq.push.end; start != end^1<<60 {
+			t.Errorf("%s: doorbells of the buffer = %#x and %#x, want types 0xc and 0xd of the same page", chip, start, end)
+		}
 		for i := range 700 {
 			clear(page)
 			clear(r.pages[pageBells].Bytes())

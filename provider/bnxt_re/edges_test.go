@@ -53,6 +53,19 @@ func TestLimitedRing(t *testing.T) {
 	}
 }
 
+// TestPages opens a device with each size of pages.
+func TestPages(t *testing.T) {
+	for _, n := range []int{4096, 16384, 65536} {
+		r := abi.BnxtReUctxResp{PgSize: uint32(n), CQESz: cqeSize, MaxCQD: 64}
+		if err := new(caps).fromContext(&r, n); err != nil {
+			t.Errorf("fromContext with pages of %d bytes: %v", n, err)
+		}
+		if err := new(caps).fromContext(&r, 2*n); err == nil {
+			t.Errorf("fromContext with pages of %d bytes in a process with pages of %d succeeded, want an error", n, 2*n)
+		}
+	}
+}
+
 // TestReceivedBytes counts the bytes of long messages and of datagrams, whose length has 14 bits.
 func TestReceivedBytes(t *testing.T) {
 	r := newRig(t, chips["P7"])

@@ -165,7 +165,15 @@ func TestPlaces(t *testing.T) {
 	if n := r.ctx.qps.next; n != 1 {
 		t.Errorf("used places = %d, want 1", n)
 	}
-	full := &table{next: maxQPs}
+	full := &table{next: maxQPs - 1}
+	last, err := full.reserve()
+	if err != nil || uint32(last) != maxQPs-1 {
+		t.Fatalf("reserve of the last place = %#x, %v, want the place %#x", last, err, maxQPs-1)
+	}
+	q := &qp{cookie: last}
+	if full.add(q); full.find(last) != q {
+		t.Errorf("table.find(%#x) does not return the QP of the last place", last)
+	}
 	if _, err := full.reserve(); err == nil {
 		t.Error("reserve of a full table succeeded, want an error")
 	}
