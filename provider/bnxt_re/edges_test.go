@@ -225,6 +225,14 @@ func TestPast16Bits(t *testing.T) {
 		if got := e.c.Counts().Completions[provider.WCSuccess]; got != next {
 			t.Errorf("%s: counted completions = %d, want %d", chip, got, next)
 		}
+
+		e = r.connected(t, provider.QPCap{RecvWR: 66000})
+		if n, err := e.q.PostRecv(make([]provider.RecvWR, 66000)); n != 66000 || err != nil {
+			t.Errorf("%s: PostRecv = %d, %v, want 66000, nil", chip, n, err)
+		}
+		if got := e.q.Stats().Receives; got != 66000 {
+			t.Errorf("%s: counted receives = %d, want 66000", chip, got)
+		}
 	}
 }
 

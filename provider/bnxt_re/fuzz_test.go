@@ -51,7 +51,7 @@ func (h *hostile) step() {
 	e := h.ends[int(h.byte())%len(h.ends)]
 	switch op := h.byte() % 12; op {
 	case 0, 1, 2, 3, 4, 7:
-		// The provider moves a QP to the error state on another goroutine, and then the device adds an entry, too.
+		// The provider moves a QP to the error state on another goroutine, where the device also adds entries.
 		h.r.mu.Lock()
 		h.device(e, op)
 		h.r.mu.Unlock()

@@ -230,7 +230,7 @@ func TestHostileCompletions(t *testing.T) {
 				if strings.Contains(name, "another CQ") {
 					polled = other
 				}
-				// A goroutine moves the QP to the error state, perhaps before the poll returns.
+				// A goroutine moves the QP to the error state, possibly before the poll returns.
 				first := polled.poll(9)
 				strange := func(w provider.WC) bool { return w.Status != provider.WCWRFlushErr || !tc.fails }
 				if polled.c.skipped.Load() != 1 || slices.ContainsFunc(first, strange) {
