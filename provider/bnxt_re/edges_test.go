@@ -258,3 +258,21 @@ func TestLimitedQueues(t *testing.T) {
 		t.Errorf("SRQ.Close: %v", err)
 	}
 }
+
+// TestReceivedBytesOfAnOldRing counts the bytes of a message whose completion is in the ring before a resize.
+func TestReceivedBytesOfAnOldRing(t *testing.T) {
+	const length = 1<<20 + 7
+	r := newRig(t, chips["P7"])
+	e := r.connected(t, provider.QPCap{RecvWR: 4})
+	e.recv(1)
+	e.dev.recvDone(0, 0, length, 0, 0)
+	if err := e.c.Resize(1000); err != nil {
+		t.Fatalf("CQ.Resize: %v", err)
+	}
+	if got := e.poll(2); len(got) != 1 || got[0].ByteLen != length {
+		t.Errorf("completions = %+v, want one of %d bytes", got, length)
+	}
+	if got := e.c.Counts().Received; got != (provider.Count{Operations: 1, Bytes: length}) {
+		t.Errorf("CQ.Counts().Received = %+v, want one message of %d bytes", got, length)
+	}
+}
