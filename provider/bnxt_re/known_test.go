@@ -22,8 +22,6 @@ func (r *replayer) command(c *replay.Call) {
 	case c.Write == abi.IB_USER_VERBS_CMD_FLAG_EXTENDED|abi.IB_USER_VERBS_EX_CMD_QUERY_DEVICE && c.Oracle == nil,
 		c.Write == abi.IB_USER_VERBS_CMD_FLAG_EXTENDED|abi.IB_USER_VERBS_EX_CMD_QUERY_DEVICE && r.old:
 		r.answerQuery(c)
-	case c.Write == abi.IB_USER_VERBS_CMD_MODIFY_QP && c.Oracle == nil:
-		c.Oracle = &vector.Call{} // version 65 has the extended form of the command
 	case c.Object == abi.BNXT_RE_OBJECT_GET_TOGGLE_MEM && (c.Method == abi.BNXT_RE_METHOD_RELEASE_TOGGLE_MEM || r.old):
 		r.toggle(c)
 	case c.Object == abi.BNXT_RE_OBJECT_ALLOC_PAGE && r.old:

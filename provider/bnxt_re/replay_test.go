@@ -28,7 +28,10 @@ var libbnxtre = &replay.Driver{
 		{Command: replay.CreateCQ, Attr: abi.UVERBS_ATTR_UHW_IN, From: 8, To: 16},
 		{Command: replay.CreateQP, Attr: abi.UVERBS_ATTR_UHW_IN, From: 16, To: 24},
 		{Command: replay.CreateSRQ, Attr: abi.UVERBS_ATTR_UHW_IN, From: 8, To: 16},
+		{Command: replay.ModifyQP, Attr: abi.UVERBS_ATTR_WRITE_CMD}, // see Equal
 	},
+	// Version 65 uses the extended form of the command, which also has a rate, for all changes of a QP.
+	Equal:           map[replay.Command]replay.Command{replay.ModifyQPEx: replay.ModifyQP},
 	InvalidIsENOMEM: true,
 	Start: func(s *replay.Session) func() {
 		r := &replayer{Session: s, cqs: map[string]*cq{}, qps: map[string]*qp{}, srqs: map[string]*srq{}}

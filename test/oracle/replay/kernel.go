@@ -35,6 +35,8 @@ var (
 	CreateSRQ   = Command{Object: abi.UVERBS_OBJECT_SRQ, Method: abi.UVERBS_METHOD_SRQ_CREATE}
 	RegMR       = write(abi.IB_USER_VERBS_CMD_REG_MR)
 	CreateAH    = write(abi.IB_USER_VERBS_CMD_CREATE_AH)
+	ModifyQP    = write(abi.IB_USER_VERBS_CMD_MODIFY_QP)
+	ModifyQPEx  = write(abi.IB_USER_VERBS_CMD_FLAG_EXTENDED | abi.IB_USER_VERBS_EX_CMD_MODIFY_QP)
 	ResizeCQ    = write(abi.IB_USER_VERBS_CMD_RESIZE_CQ)
 	ReqNotifyCQ = write(abi.IB_USER_VERBS_CMD_REQ_NOTIFY_CQ)
 )
@@ -117,6 +119,12 @@ func (k *Kernel) Last(c Command) *Call {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.last[c]
+}
+
+// equate has the provider's commands of a kind get the responses to the oracle's commands of another kind.
+func (k *Kernel) equate(oracle, provider Command) {
+	k.answers[provider] = append(k.answers[provider], k.answers[oracle]...)
+	delete(k.answers, oracle)
 }
 
 // Missing returns the kinds of commands that the oracle runs more often than the provider does, with the numbers of both.

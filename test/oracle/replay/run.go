@@ -26,6 +26,8 @@ type Driver struct {
 	Name string // of the driver in vectors. Its library is called "lib" + Name
 	// Known lists the intended differences from the library's commands.
 	Known []Known
+	// Equal maps the library's commands to other commands of the provider. Both have the same inputs, up to zeros at the end.
+	Equal map[Command]Command
 	// NoIOVA is set if the driver cannot register memory at another address than its own.
 	NoIOVA bool
 	// InvalidIsENOMEM is set if the library returns ENOMEM for a request that is not valid, and not only for a full queue.

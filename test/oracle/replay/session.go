@@ -57,6 +57,9 @@ func (s *Session) run(records *vector.Session) {
 	_, version := s.driver.ABIVersions()
 	s.Kernel = NewKernel(records, s.driver.ID(), s.driver.Name+"_0", version)
 	s.Kernel.Answer = s.answer
+	for oracle, provider := range s.driver.Equal {
+		s.Kernel.equate(oracle, provider)
+	}
 	next := s.driver.Start(s)
 	var err error
 	s.Data, err = mem.Alloc(vector.DataLen)
