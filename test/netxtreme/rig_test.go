@@ -282,7 +282,6 @@ type rigQP struct {
 	memory        uint64
 	gid           uint32
 	mtu           uint32
-	toggle        uint32 // of the last notification
 }
 
 const rigMemory = 64 << 10
