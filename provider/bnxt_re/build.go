@@ -67,7 +67,7 @@ func (s *sendQueue) buildInline(wr *provider.SendWR, op *operation) bool {
 
 // extras returns the immediate data or the key to invalidate.
 func extras(wr *provider.SendWR) uint32 {
-	if wr.Opcode == provider.OpSendInv || wr.Opcode == provider.OpLocalInv {
+	if wr.Opcode == provider.OpSendInv {
 		return wr.InvalidateRKey
 	}
 	return wr.ImmData
@@ -119,10 +119,7 @@ func (s *sendQueue) buildOther(wr *provider.SendWR) bool {
 	}
 	op := &s.ops[wr.Opcode]
 	slots := uint32(headerSlots + len(wr.SGList))
-	switch {
-	case op.kind == opWindows:
-		slots = headerSlots
-	case wr.InlineData != nil:
+	if wr.InlineData != nil {
 		slots = headerSlots + uint32(len(wr.InlineData)+slotSize-1)>>slotShift
 	}
 	p := s.slotAt(s.at.slot)
@@ -150,12 +147,7 @@ func (s *sendQueue) bounceOut(slots uint32, f func(ring, bounce []byte)) {
 // write writes a request of so many slots to p. It returns the length of the message, and the first word. to is the
 // destination of a datagram.
 func (s *sendQueue) write(p unsafe.Pointer, wr *provider.SendWR, op *operation, to *ah, slots uint32) (length, head uint32) {
-	head = s.heads[wr.Flags&7] | uint32(op.code)
-	if op.kind == opWindows {
-		writeWindow(p, wr, head)
-		return 0, head
-	}
-	head |= slots << headSlots
+	head = s.heads[wr.Flags&7] | slots<<headSlots | uint32(op.code)
 	body := unsafe.Add(p, headerSlots*slotSize)
 	if wr.InlineData != nil {
 		head |= headInline
@@ -194,39 +186,4 @@ func (s *sendQueue) write(p unsafe.Pointer, wr *provider.SendWR, op *operation, 
 		}
 	}
 	return length, head
-}
-
-// writeWindow writes a request that binds a window or invalidates a key. libbnxt_re has no such requests, the kernel's
-// driver has them. A bind has the rights of the window in the place of its size.
-func writeWindow(p unsafe.Pointer, wr *provider.SendWR, head uint32) {
-	if wr.Opcode == provider.OpLocalInv {
-		put32(p, 0, head)
-		put32(p, wqeKey, wr.InvalidateRKey)
-		return
-	}
-	b := wr.Bind
-	kind := uint32(0)
-	if b.Type == provider.MWType2 {
-		kind |= bindType2
-	}
-	if b.Access&provider.ZeroBased != 0 {
-		kind |= bindZeroBased
-	}
-	put32(p, 0, head|windowAccess(b.Access)<<headAccess)
-	put32(p, bindKind, kind)
-	put32(p, bindParent, b.LKey)
-	put32(p, bindKey, b.RKey)
-	put64(p, bindAddr, b.Addr)
-	put64(p, bindLength, b.Length)
-}
-
-// windowAccess returns the rights in the order of the adapter (SQ_BIND_ACCESS_CNTL_...).
-func windowAccess(a provider.Access) uint32 {
-	var v uint32
-	for i, right := range []provider.Access{provider.LocalWrite, provider.RemoteRead, provider.RemoteWrite, provider.RemoteAtomic, provider.MWBind} {
-		if a&right != 0 {
-			v |= 1 << i
-		}
-	}
-	return v
 }

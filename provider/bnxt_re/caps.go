@@ -19,8 +19,7 @@ type caps struct {
 	maxCQE   uint32 // entries of a completion queue
 
 	atomics   bool
-	windows   bool // memory windows
-	maxSGE    int  // elements of a request and of a receive
+	maxSGE    int // elements of a request and of a receive
 	maxQPWR   int
 	maxSRQWR  int
 	maxSRQSGE int
@@ -83,7 +82,7 @@ func (c *caps) fromDevice(r *abi.UverbsExQueryDeviceResp, p *abi.BnxtReQueryDevi
 	if b.MaxSGE == 0 || b.MaxQPWR == 0 {
 		return unsupported("a device with %d elements and %d requests", b.MaxSGE, b.MaxQPWR)
 	}
-	c.atomics, c.windows = b.AtomicCap != 0, b.MaxMW != 0
+	c.atomics = b.AtomicCap != 0
 	c.maxSGE = int(min(b.MaxSGE, maxElements))
 	if !c.variable {
 		c.maxSGE = min(c.maxSGE, staticSGE)

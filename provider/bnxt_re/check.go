@@ -32,9 +32,6 @@ func (s *sendQueue) check(wr *provider.SendWR) error {
 		return fmt.Errorf("%v on a QP of bnxt_re: %w", wr.Opcode, syscall.EOPNOTSUPP)
 	}
 	kind := s.ops[wr.Opcode].kind
-	if kind == opWindows {
-		return checkWindow(wr)
-	}
 	if wr.InlineData != nil {
 		if kind == opReads || kind == opAtomics {
 			return fmt.Errorf("inline data in a %v: %w", wr.Opcode, syscall.EINVAL)
@@ -62,8 +59,6 @@ func (s *sendQueue) has(kind opKind) bool {
 		return false
 	case opAtomics:
 		return s.atomics
-	case opWindows:
-		return s.windows
 	}
 	return true
 }
@@ -91,24 +86,6 @@ func checkAtomic(wr *provider.SendWR) error {
 		return fmt.Errorf("an atomic fills %d bytes, the element has %d: %w", atomicSize, wr.SGList[0].Length, syscall.EINVAL)
 	case wr.RemoteAddr%atomicSize != 0:
 		return fmt.Errorf("atomic at address %#x, no multiple of %d: %w", wr.RemoteAddr, atomicSize, syscall.EINVAL)
-	}
-	return nil
-}
-
-// maxWindow bounds the length of a window, which has 40 bits.
-const maxWindow = 1<<40 - 1
-
-func checkWindow(wr *provider.SendWR) error {
-	if wr.Opcode == provider.OpLocalInv {
-		return nil
-	}
-	switch b := wr.Bind; {
-	case b == nil:
-		return fmt.Errorf("%v without Bind: %w", wr.Opcode, syscall.EINVAL)
-	case b.Type != provider.MWType1 && b.Type != provider.MWType2:
-		return fmt.Errorf("window of type %d: %w", b.Type, syscall.EINVAL)
-	case b.Length > maxWindow:
-		return fmt.Errorf("window of %d bytes, at most %d: %w", b.Length, uint64(maxWindow), syscall.EINVAL)
 	}
 	return nil
 }

@@ -47,22 +47,10 @@ func (c *Context) PacketCaps() provider.PacketCaps { return c.caps.packets }
 // Features returns the optional capabilities of the device. It does not report that SEND_WITH_INV invalidates regions,
 // because the kernel's driver uses it only for regions that requests register.
 func (c *Context) Features() provider.Features {
-	return provider.Features{
-		UD:         true,
-		Immediate:  true,
-		Atomics:    c.caps.atomics,
-		MWType1:    c.caps.windows,
-		MWType2:    c.caps.windows,
-		LocalInv:   c.caps.windows,
-		SendInvMW:  c.caps.windows,
-		ReportsInv: true,
-	}
+	return provider.Features{UD: true, Immediate: true, Atomics: c.caps.atomics, ReportsInv: true}
 }
 
-// AllocMW allocates a memory window.
-func (c *Context) AllocMW(pd provider.PD, typ provider.MWType) (provider.MW, error) {
-	if !c.caps.windows {
-		return nil, unsupported("memory windows")
-	}
-	return c.KernelObjects.AllocMW(pd, typ)
+// AllocMW returns an error. The kernel's driver reports memory windows, but it has no function alloc_mw for programs.
+func (c *Context) AllocMW(provider.PD, provider.MWType) (provider.MW, error) {
+	return nil, unsupported("memory windows")
 }

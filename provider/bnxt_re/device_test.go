@@ -185,9 +185,6 @@ func (q *deviceQP) take() (r request, ok bool) {
 	}
 	r.head = binary.LittleEndian.Uint32(q.sq[q.slot*16:])
 	r.op, r.flags, r.slots, r.index = uint8(r.head), uint8(r.head>>8), int(r.head>>16&0xff), at
-	if r.op == opBind || r.op == opLocalInv {
-		r.slots = 2
-	}
 	if r.slots < 2 || r.slots > 8 && !q.variable() {
 		panic(fmt.Sprintf("the device has found the malformed request %#x", r.head))
 	}
@@ -392,7 +389,6 @@ func (d *device) execute(q *deviceQP, r *request) bool {
 		} else if old == binary.LittleEndian.Uint64(r.b[24:]) {
 			binary.LittleEndian.PutUint64(word, operand)
 		}
-	case opBind, opLocalInv:
 	default:
 		panic(fmt.Sprintf("the device has found the unknown operation %#x", r.op))
 	}

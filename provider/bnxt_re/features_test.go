@@ -243,53 +243,6 @@ func TestSRQLimit(t *testing.T) {
 	}
 }
 
-// TestWindows posts requests for windows, and compares them with the layout of the kernel's driver (struct sq_bind and
-// sq_localinvalidate of roce_hsi.h).
-func TestWindows(t *testing.T) {
-	for _, chip := range []string{"P4", "P7"} {
-		r := newRig(t, chips[chip])
-		l, _ := r.pair(t, provider.QPCap{SendWR: 8})
-		mw, err := r.ctx.AllocMW(r.pd, provider.MWType2)
-		if err != nil {
-			t.Fatalf("Context.AllocMW: %v", err)
-		}
-		bind := provider.MWBindInfo{Type: provider.MWType2, MW: 0x10, RKey: 0x11223344, LKey: 0x55667788, Addr: 0x0102030405060708, Length: 1<<40 - 1,
-			Access: provider.RemoteRead | provider.RemoteAtomic | provider.MWBind | provider.ZeroBased}
-		for i, wr := range []provider.SendWR{{Opcode: provider.OpBindMW, Bind: &bind}, {Opcode: provider.OpLocalInv, InvalidateRKey: 0x99aabbcc}} {
-			at, psn := l.q.sq.at.slot, l.q.sq.at.psn
-			wr.ID, wr.Flags = 7, provider.SendSignaled|provider.SendFence
-			if n, err := l.q.PostSend([]provider.SendWR{wr}); n != 1 || err != nil {
-				t.Fatalf("PostSend of %v = %d, %v, want 1, nil", wr.Opcode, n, err)
-			}
-			b := l.dev.sq[at*16:][:32]
-			want := "\x0e\x05\x1a\x00\x03\x00\x00\x00\x88\x77\x66\x55\x44\x33\x22\x11\x08\x07\x06\x05\x04\x03\x02\x01\xff\xff\xff\xff\xff\x00\x00\x00"
-			if i == 1 {
-				want = "\x0c\x05\x00\x00\xcc\xbb\xaa\x99" + string(b[8:])
-			}
-			if string(b) != want {
-				t.Errorf("%s: %v = %x, want %x", chip, wr.Opcode, b, want)
-			}
-			if l.q.sq.at.psn != psn {
-				t.Errorf("%s: %v uses a packet number", chip, wr.Opcode)
-			}
-			r.device.run()
-			if got := l.poll(2); len(got) != 1 || got[0].Opcode != []provider.WCOpcode{provider.WCBindMW, provider.WCLocalInv}[i] {
-				t.Errorf("%s: completions = %+v, want one of %v", chip, got, wr.Opcode)
-			}
-		}
-		long, kind := bind, bind
-		long.Length, kind.Type = 1<<40, 3
-		for what, b := range map[string]*provider.MWBindInfo{"no Bind": nil, "a long window": &long, "an unknown type": &kind} {
-			if n, err := l.q.PostSend([]provider.SendWR{{Opcode: provider.OpBindMW, Bind: b}}); n != 0 || !errors.Is(err, syscall.EINVAL) {
-				t.Errorf("%s: PostSend of %s = %d, %v, want 0, EINVAL", chip, what, n, err)
-			}
-		}
-		if err := mw.Close(); err != nil {
-			t.Errorf("MW.Close: %v", err)
-		}
-	}
-}
-
 // TestInvalidatedKey sends a SEND_WITH_INV. The completion of the receive has the key.
 func TestInvalidatedKey(t *testing.T) {
 	r := newRig(t, chips["P7"])

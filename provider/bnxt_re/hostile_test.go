@@ -161,7 +161,7 @@ func TestRefused(t *testing.T) {
 	_, err = r.ctx.CreateAH(&provider.AHConfig{PD: r.pd})
 	is("CreateAH without a GID", err, syscall.EINVAL)
 	is("Modify of the path MTU", e.q.Modify(&provider.QPAttr{PathMTU: 6}, provider.QPAttrPathMTU), syscall.EINVAL)
-	old := newRig(t, chip{num: 0x16d7, maxSGE: 6, noAtomics: true, noWindows: true, old: true})
+	old := newRig(t, chip{num: 0x16d7, maxSGE: 6, noAtomics: true, old: true})
 	_, err = old.ctx.AllocMW(old.pd, provider.MWType2)
 	is("AllocMW", err, errors.ErrUnsupported)
 	f := old.ctx.Features()

@@ -364,9 +364,6 @@ func (k *kernel) invoke(req *uverbs.Request) error {
 		if k.chip.noAtomics {
 			b.AtomicCap = 0
 		}
-		if k.chip.noWindows {
-			b.MaxMW = 0
-		}
 		if k.onDevice != nil {
 			k.onDevice(&r)
 		}

@@ -39,8 +39,6 @@ const (
 	opRead        = 0x06
 	opCompareSwap = 0x08
 	opFetchAdd    = 0x0b
-	opLocalInv    = 0x0c
-	opBind        = 0x0e
 	opReceive     = 0x80
 )
 
@@ -51,7 +49,6 @@ const (
 	headSolicited = 0x08 << 8
 	headInline    = 0x10 << 8
 	headSlots     = 16 // slots of the request, 8 bits
-	headAccess    = 16 // rights of a window, 8 bits, in a bind
 )
 
 // Offsets in the header of a request (struct bnxt_re_bsqe and the struct behind it).
@@ -64,15 +61,6 @@ const (
 	wqeCmp    = 24 // 64 bits
 	wqeQP     = 16 // 32 bits. Destination of a datagram
 	wqeAH     = 20 // 32 bits
-
-	bindKind   = 4  // 32 bits. Bits of a bind
-	bindParent = 8  // 32 bits. Key of the region
-	bindKey    = 12 // 32 bits. Key of the window
-	bindAddr   = 16 // 64 bits
-	bindLength = 24 // 64 bits, of which 40 count
-
-	bindZeroBased = 1 << 0
-	bindType2     = 1 << 1
 )
 
 // Offsets in an element (struct bnxt_re_sge).

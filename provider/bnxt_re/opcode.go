@@ -13,7 +13,6 @@ const (
 	opWrites
 	opReads
 	opAtomics
-	opWindows // operations on windows, which send nothing
 )
 
 // operation describes an operation of provider.SendOpcode.
@@ -24,7 +23,7 @@ type operation struct {
 	wc    provider.WCOpcode
 }
 
-// operations lists the operations of a send queue of type RC. The adapter may lack atomics and windows.
+// operations lists the operations of a send queue of type RC. The adapter may lack atomics.
 var operations = [16]operation{
 	provider.OpSend:        {code: opSend, kind: opSends, wc: provider.WCSend},
 	provider.OpSendImm:     {code: opSendImm, kind: opSends, extra: true, wc: provider.WCSend},
@@ -34,8 +33,6 @@ var operations = [16]operation{
 	provider.OpRead:        {code: opRead, kind: opReads, wc: provider.WCRead},
 	provider.OpCompareSwap: {code: opCompareSwap, kind: opAtomics, wc: provider.WCCompareSwap},
 	provider.OpFetchAdd:    {code: opFetchAdd, kind: opAtomics, wc: provider.WCFetchAdd},
-	provider.OpLocalInv:    {code: opLocalInv, kind: opWindows, wc: provider.WCLocalInv},
-	provider.OpBindMW:      {code: opBind, kind: opWindows, wc: provider.WCBindMW},
 }
 
 // datagrams lists the operations of a send queue of type UD.

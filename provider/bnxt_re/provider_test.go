@@ -24,7 +24,7 @@ func TestProvider(t *testing.T) {
 					return l.bare(), p.bare()
 				},
 				Ops: []provider.SendOpcode{provider.OpSend, provider.OpSendImm, provider.OpSendInv, provider.OpWrite, provider.OpWriteImm,
-					provider.OpRead, provider.OpCompareSwap, provider.OpFetchAdd, provider.OpBindMW, provider.OpLocalInv},
+					provider.OpRead, provider.OpCompareSwap, provider.OpFetchAdd},
 				Delay: 30 * time.Second,
 			}
 			s.Run(t)

@@ -104,7 +104,7 @@ func (q *qp) open(cfg *provider.QPConfig, shape *queueShape, base unsafe.Pointer
 	s.buf, s.depth, s.entries = base, uint32(shape.slots), uint32(shape.entries)
 	s.maxPost, s.maxSGE, s.maxData = uint32(shape.sends), shape.sendSGE, uint32(shape.inline)
 	s.pending = unsafe.Pointer(unsafe.SliceData(make([]pendingWR, shape.entries)))
-	s.variable, s.atomics, s.windows = c.caps.variable, c.caps.atomics, c.caps.windows
+	s.variable, s.atomics = c.caps.variable, c.caps.atomics
 	s.num, s.ring, s.file = bell(bellSQ, q.num), c.ringer(), c.File
 	s.search = search{base: unsafe.Add(base, shape.slots*slotSize), mtuShift: mtuShift(provider.MTU1024), size: uint32(shape.messages)}
 	s.ops = &operations

@@ -16,12 +16,12 @@ import (
 
 // A chip is a device with the features of a generation.
 type chip struct {
-	num                       uint32
-	variable, msn, anySize    bool
-	push, paced, toggle       bool
-	maxSGE                    uint32
-	maxCQE                    uint32
-	noAtomics, noWindows, old bool // old: the kernel does not know about modes
+	num                    uint32
+	variable, msn, anySize bool
+	push, paced, toggle    bool
+	maxSGE                 uint32
+	maxCQE                 uint32
+	noAtomics, old         bool // old: the kernel does not know about modes
 }
 
 // The generations of chips, with the features that kernels report for them.

@@ -46,10 +46,7 @@ func (c *caps) entrySize() int {
 }
 
 // packets returns the number of packets of a request.
-func (t *search) packets(op provider.SendOpcode, length uint32) uint32 {
-	if op == provider.OpLocalInv || op == provider.OpBindMW {
-		return 0
-	}
+func (t *search) packets(length uint32) uint32 {
 	shift := t.mtuShift & 31
 	return max((length+1<<shift-1)>>shift, 1)
 }
@@ -58,7 +55,7 @@ func (t *search) packets(op provider.SendOpcode, length uint32) uint32 {
 func (t *search) add(at *position, index uint32, op provider.SendOpcode, length uint32) {
 	first := at.psn & psnMask
 	if t.kind&searchUD == 0 {
-		at.psn += t.packets(op, length)
+		at.psn += t.packets(length)
 	}
 	next := at.psn & psnMask
 	if t.kind&searchMSN != 0 {

@@ -44,10 +44,10 @@ type sendQueue struct {
 	maxSGE   int
 	maxData  uint32 // bytes of inline data
 
-	atomics, windows bool
-	stall            uint32 // requests until a UD queue of a P4 chip stalls. 0 if it does not
-	unstalled        uint32 // requests since the last move that prevents it
-	unstall          func()
+	atomics   bool
+	stall     uint32 // requests until a UD queue of a P4 chip stalls. 0 if it does not
+	unstalled uint32 // requests since the last move that prevents it
+	unstall   func()
 
 	doorbells uint64             // counts the notifications of the adapter
 	counts    [16]provider.Count // counts the built requests by provider.SendOpcode
