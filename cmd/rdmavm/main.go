@@ -158,6 +158,8 @@
 //
 //	hca0 port-down             the cable is pulled; port-up plugs it in
 //	hca0 silent YES            1: all its messages of RDMA are lost; 0: no longer
+//	hca0 removing YES          1: its driver is being removed, so doorbells of destroyed
+//	                           queues are no violations; 0: no longer
 //	hca0 fail-next QPN STATUS  the QP's next request fails with a status of roce_hsi.h
 //	hca0 fail-qp QPN           the QP fails with an event
 //	hca0 doorbells ENTRIES     that many doorbells wait in the card

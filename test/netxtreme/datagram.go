@@ -18,7 +18,7 @@ func (q *qp) sendDatagram(r *request) *failure {
 		return local(statusLocalLength, reasonFormat, "a datagram of %d bytes", r.length)
 	}
 	source := q.d.gids[a.sgid]
-	if source == nil || !q.d.connected() {
+	if source == nil || !q.d.sends() {
 		return nil
 	}
 	key := le.Uint32(r.wqe[12:])
@@ -30,7 +30,7 @@ func (q *qp) sendDatagram(r *request) *failure {
 		request: r, key: key, from: q, source: source, network: a.network,
 	}
 	for _, d := range q.d.fabric.devices {
-		if p := d.qps[to]; p != nil && d.connected() && d.hasGID(a.dgid) {
+		if p := d.qps[to]; p != nil && !d.down && d.hasGID(a.dgid) {
 			p.acceptDatagram(m)
 		}
 	}

@@ -31,7 +31,7 @@
 //
 // A [Fabric] connects the ports of its devices like a switch. It loses no frames. The messages of
 // RDMA do not become frames. A request is executed at the peer's device when its doorbell rings,
-// in one piece. It is repeated if the peer's QP cannot receive it yet.
+// in one piece. It is repeated if the peer's QP cannot receive it yet, or if the answer is lost.
 //
 // # Strictness
 //

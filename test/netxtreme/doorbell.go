@@ -59,7 +59,7 @@ func (d *Device) ringRDMA(name string, dpi uint32, kind uint8, n, index uint32, 
 	case doorbellSQ, doorbellRQ:
 		q := d.qps[n]
 		if q == nil || q.dpi != dpi {
-			d.violation(name, "QP %#x does not exist or has another page", n)
+			d.stale(name, "QP %#x does not exist or has another page", n)
 			return
 		}
 		if kind == doorbellSQ {
@@ -70,19 +70,26 @@ func (d *Device) ringRDMA(name string, dpi uint32, kind uint8, n, index uint32, 
 	case doorbellSRQ, doorbellSRQArm, doorbellSRQArmEna:
 		s := d.srqs[n]
 		if s == nil || s.dpi != dpi && kind == doorbellSRQ {
-			d.violation(name, "SRQ %#x does not exist or has another page", n)
+			d.stale(name, "SRQ %#x does not exist or has another page", n)
 			return
 		}
 		s.ring(kind, index, toggle)
 	case doorbellCQ, doorbellCQArmSE, doorbellCQArmAll, doorbellCQArmEna, doorbellCutoffAck:
 		q := d.cqs[n]
 		if q == nil || q.dpi != dpi && kind != doorbellCQArmEna {
-			d.violation(name, "CQ %#x does not exist or has another page", n)
+			d.stale(name, "CQ %#x does not exist or has another page", n)
 			return
 		}
 		q.ring(kind, index, toggle)
 	case doorbellNull:
 	default:
 		d.violation(name, "doorbells of type %d are not supported", kind)
+	}
+}
+
+// stale reports a doorbell of a queue that does not exist, unless the kernel may have destroyed the queue.
+func (d *Device) stale(object, format string, args ...any) {
+	if !d.removing {
+		d.violation(object, format, args...)
 	}
 }

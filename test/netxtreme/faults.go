@@ -14,8 +14,10 @@ var faults = map[string]string{
 	// The cable is pulled and plugged in.
 	"port-down": "",
 	"port-up":   "",
-	// 1 loses all RDMA messages to and from the device, 0 ends that.
+	// 1 loses all RDMA messages of the device, also its answers. 0 ends that.
 	"silent": "YES",
+	// 1 while the driver of the device is being removed: doorbells of destroyed queues are no violations.
+	"removing": "YES",
 	// That many doorbells are in the FIFO of doorbells.
 	"doorbells": "ENTRIES",
 	// The QP's next request fails with a status of roce_hsi.h.
@@ -47,6 +49,9 @@ func (f *Fabric) Fault(name, fault string, args []string) error {
 		return nil
 	case "silent":
 		d.silent = a[0] != 0
+		return nil
+	case "removing":
+		d.removing = a[0] != 0
 		return nil
 	}
 	if fault == "doorbells" {

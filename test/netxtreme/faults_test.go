@@ -83,7 +83,7 @@ func TestFaults(t *testing.T) {
 	failed(c)
 	for line, text := range map[string]string{
 		"none silent 1":          "no such device",
-		"first explode":          "unknown fault, want one of doorbells, fail-next, fail-qp, port-down, port-up, silent",
+		"first explode":          "unknown fault, want one of doorbells, fail-next, fail-qp, port-down, port-up, removing, silent",
 		"first silent":           "want the numbers YES",
 		"first fail-qp 9":        "no QP 0x9 in RTS",
 		"first doorbells 11264":  "the FIFO has 11264 entries",
@@ -97,3 +97,59 @@ func TestFaults(t *testing.T) {
 }
 
 var _ pci.Fabric = (*Fabric)(nil)
+
+// TestLostAnswers loses the answers to requests. The requests are repeated, and the peer executes them once.
+func TestLostAnswers(t *testing.T) {
+	a, b := pair(t)
+	f := a.r.d.fabric
+	b.r.d.o.Name = "second"
+	silent := func(yes string) {
+		t.Helper()
+		if err := f.Fault("second", "silent", []string{yes}); err != nil {
+			t.Fatalf("Fault(silent %s): %v", yes, err)
+		}
+	}
+	b.postReceive(b.memory, b.key, 10)
+	word := b.r.bytes(b.memory+64, 8)
+	le.PutUint64(word, 40)
+	add := header(opFetchAdd, flagSignaled, 3, b.key, 0)
+	le.PutUint64(add[8:], b.memory+64)
+	le.PutUint64(add[16:], 2)
+	read := sge(header(opRead, flagSignaled, 3, 0, 8), a.memory+8, a.key, 8)
+	le.PutUint64(read[16:], b.memory+64)
+	le.PutUint32(read[24:], b.key)
+	for _, post := range []func(){
+		func() { a.send(flagSignaled, 0, 1) },
+		func() { a.post(sge(add, a.memory, a.key, 8), 8) },
+		func() { a.post(read, 8) },
+	} {
+		silent("1")
+		post()
+		if e := a.cq.poll(); e != nil {
+			t.Errorf("completion %x without an answer, want none", e)
+		}
+		silent("0")
+		wait(t, a)
+		a.cq.want(completeRequest, statusOK)
+	}
+	b.cq.want(completeReceive, statusOK)
+	if e := b.cq.poll(); e != nil {
+		t.Errorf("completion %x of a repeated request, want none", e)
+	}
+	if old, now, got := le.Uint64(a.r.bytes(a.memory, 8)), le.Uint64(word), le.Uint64(a.r.bytes(a.memory+8, 8)); old != 40 || now != 42 || got != 42 {
+		t.Errorf("fetch and add returned %d and left %d, the READ returned %d, want 40, 42 and 42", old, now, got)
+	}
+}
+
+// TestRemoving rings doorbells of missing queues while the driver is being removed. They are no violations.
+func TestRemoving(t *testing.T) {
+	r := newRig(t, nil)
+	f := r.d.fabric
+	r.d.o.Name = "first"
+	if err := f.Fault("first", "removing", []string{"1"}); err != nil {
+		t.Fatalf("Fault(removing 1): %v", err)
+	}
+	for _, kind := range []uint32{doorbellSQ, doorbellRQ, doorbellSRQ, doorbellCQArmAll, doorbellPushStart, doorbellPushEnd} {
+		r.ringDoorbell(3, kind, 0x777, 0)
+	}
+}

@@ -6,6 +6,9 @@ package netxtreme
 type port struct {
 	down   bool // a fault, see faults
 	silent bool // a fault, see faults
+	// removing is a fault, see faults. The kernel destroys the queues of programs before it takes their pages of
+	// doorbells away (ufile_destroy_ucontext).
+	removing bool
 	// waiting is the number of doorbells in the FIFO, a fault.
 	waiting uint32
 
@@ -35,8 +38,8 @@ func (c *frameCounters) put(b []byte, total, unicast, good, bytes int) {
 	le.PutUint64(b[bytes:], c.bytes)
 }
 
-// connected reports whether messages of RDMA reach the device and leave it.
-func (d *Device) connected() bool { return !d.down && !d.silent }
+// sends reports whether messages of RDMA leave the device.
+func (d *Device) sends() bool { return !d.down && !d.silent }
 
 // Sizes of frames in bytes, without and with the headers of Ethernet and a VLAN.
 const (

@@ -32,7 +32,7 @@ func (d *Device) ringPush(name string, dpi, off uint32, v uint64) {
 	q := d.qps[n]
 	switch {
 	case q == nil || q.dpi != dpi:
-		d.violation(name, "QP %#x does not exist or has another page", n)
+		d.stale(name, "QP %#x does not exist or has another page", n)
 		return
 	case off < 16 || off > pushBuffers*8 || key.page < firstDPI || key.page >= maxDPI:
 		d.violation(name, "there is no buffer %d in page %d", int32(key.buffer), key.page)
@@ -44,7 +44,7 @@ func (d *Device) ringPush(name string, dpi, off uint32, v uint64) {
 	p := d.pushes[key]
 	delete(d.pushes, key)
 	if p == nil || p.qp != n {
-		d.violation(name, "the end of a push of QP %#x, which did not start", n)
+		d.stale(name, "the end of a push of QP %#x, which did not start", n)
 		return
 	}
 	if reason := q.checkPush(p); reason != "" {
@@ -58,7 +58,7 @@ func (d *Device) writePush(name string, off uint32, b []byte) {
 	p := d.pushes[pushKey{off/pageSize - doorbellStart/pageSize, off % pageSize / pushSize}]
 	at := off % pushSize
 	if p == nil || int(at)+len(b) > pushSize {
-		d.violation(name, "a store of %d bytes outside of a push", len(b))
+		d.stale(name, "a store of %d bytes outside of a push", len(b))
 		return
 	}
 	copy(p.data[at:], b)

@@ -92,6 +92,7 @@ type attributes struct {
 	rnrRetry     uint8
 	minRNR       uint8
 	receivePSN   uint32
+	last         executed // before receivePSN
 	sendPSN      uint32
 	maxReads     uint8 // in units of the device
 	maxPeerReads uint8
@@ -275,7 +276,7 @@ func modifyQP(d *Device, in []byte, answer *[entrySize]byte, _ []byte) error {
 		setRetryCount:   func() { a.retryCount = in[0x41] & 7 },
 		setRNRRetry:     func() { a.rnrRetry = in[0x42] & 7 },
 		setMinRNR:       func() { a.minRNR = in[0x43] & 31 },
-		setReceivePSN:   func() { a.receivePSN = le.Uint32(in[0x44:]) & psnMask },
+		setReceivePSN:   func() { a.receivePSN, a.last = le.Uint32(in[0x44:])&psnMask, executed{} },
 		setSendPSN:      func() { a.sendPSN = le.Uint32(in[0x48:]) & psnMask },
 		setMaxReads:     func() { a.maxReads = in[0x4c] },
 		setMaxPeerReads: func() { a.maxPeerReads = in[0x4d] },

@@ -168,7 +168,9 @@ func (q *qp) exchange(r *request) *failure {
 	}
 	a := answer{}
 	if p := q.peer(); p != nil {
-		a = p.respond(q, r)
+		if a = p.respond(q, r); !p.d.sends() {
+			a = answer{} // lost
+		}
 	}
 	q.repeated = a.kind != ack
 	switch a.kind {
@@ -214,12 +216,12 @@ func (q *qp) wait(after time.Duration) {
 // peer returns the connected QP, or nil without an answer from it.
 func (q *qp) peer() *qp {
 	source := q.d.gids[q.sgid]
-	if source == nil || !q.d.connected() {
+	if source == nil || !q.d.sends() {
 		return nil
 	}
 	for _, d := range q.d.fabric.devices {
 		p := d.qps[q.remoteQPN]
-		if p == nil || !d.connected() || !d.hasGID(q.dgid) {
+		if p == nil || d.down || !d.hasGID(q.dgid) {
 			continue
 		}
 		if p.kind != typeRC || p.state < stateRTR || p.state == stateError || p.remoteQPN != q.n || p.dgid != source.gid {

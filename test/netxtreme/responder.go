@@ -55,8 +55,21 @@ func (p *qp) refuse(status, reason, mine uint8, text string) answer {
 	return answer{kind: refused, status: status, reason: reason}
 }
 
-// respond executes a request of the peer.
+// executed is the last executed request of the peer. Its answer may be lost, and the peer then repeats the request.
+type executed struct {
+	valid  bool
+	psn    uint32
+	answer answer
+}
+
+// respond executes a request of the peer. A repeated request gets the same answer, but a READ reads again.
 func (p *qp) respond(from *qp, r *request) answer {
+	if last := &p.last; last.valid && last.psn == from.sendPSN && from.sendPSN != p.receivePSN {
+		if r.opcode == opRead {
+			return p.takeRead(r)
+		}
+		return last.answer
+	}
 	if ahead := (from.sendPSN - p.receivePSN) & psnMask; ahead != 0 {
 		p.d.trace("%s: a request with PSN %#x, want %#x", p.name(), from.sendPSN, p.receivePSN)
 		return answer{}
@@ -73,6 +86,7 @@ func (p *qp) respond(from *qp, r *request) answer {
 		a = p.takeAtomic(r)
 	}
 	if a.kind == ack {
+		p.last = executed{true, p.receivePSN, a}
 		p.receivePSN = (p.receivePSN + r.psns) & psnMask
 	}
 	return a

@@ -17,7 +17,7 @@ func TestMain(m *testing.M) { vmtest.Main(m) }
 
 func TestDevinfo(t *testing.T) {
 	part, requests := "5968", "8192"
-	if vmtest.Driver() == "bnxt_re-p7" {
+	if vmtest.P7() {
 		part, requests = "5984", "4351"
 	}
 	for _, h := range vmtest.Hosts(t, 2) {
