@@ -31,6 +31,7 @@ func (q *qp) sendDatagram(r *request) *failure {
 	}
 	for _, d := range q.d.fabric.devices {
 		if p := d.qps[to]; p != nil && !d.down && d.hasGID(a.dgid) {
+			q.d.carry(d, 1, r.length)
 			p.acceptDatagram(m)
 		}
 	}

@@ -16,7 +16,8 @@ type rdma struct {
 
 	pushes map[pushKey]*push // open ones
 
-	errors [roceStatisticsSize]byte // answer of QUERY_ROCE_STATS
+	errors  [roceStatisticsSize]byte // answer of QUERY_ROCE_STATS
+	traffic *statistics              // of messages
 }
 
 // Limits that QUERY_FUNC reports. They bound the memory that a driver can make the model use.
@@ -142,7 +143,7 @@ func initializeFW(d *Device, in []byte, _ *[entrySize]byte, _ []byte) error {
 	if n := le.Uint16(in[0x16:]); n != 0 {
 		return invalid("doorbell pages of 2^%d bytes", 12+n)
 	}
-	d.ready = true
+	d.ready, d.traffic = true, d.statistics[le.Uint32(in[0x6c:])]
 	return nil
 }
 
@@ -150,7 +151,7 @@ func deinitializeFW(d *Device, _ []byte, _ *[entrySize]byte, _ []byte) error {
 	if len(d.qps)+len(d.cqs)+len(d.srqs) > 0 {
 		return invalid("there are %d QPs, %d CQs and %d SRQs", len(d.qps), len(d.cqs), len(d.srqs))
 	}
-	d.ready = false
+	d.ready, d.traffic = false, nil
 	return nil
 }
 

@@ -168,9 +168,7 @@ func (q *qp) exchange(r *request) *failure {
 	}
 	a := answer{}
 	if p := q.peer(); p != nil {
-		if a = p.respond(q, r); !p.d.sends() {
-			a = answer{} // lost
-		}
+		a = q.ask(p, r)
 	}
 	q.repeated = a.kind != ack
 	switch a.kind {
@@ -202,6 +200,26 @@ func (q *qp) exchange(r *request) *failure {
 		}
 	}
 	return nil
+}
+
+// ask sends a request to the peer, and returns the answer unless it is lost.
+func (q *qp) ask(p *qp, r *request) answer {
+	reads := r.opcode == opRead
+	if reads {
+		q.d.carry(p.d, 1, 0)
+	} else {
+		q.d.carry(p.d, r.psns, r.length)
+	}
+	a := p.respond(q, r)
+	switch {
+	case a.kind == silence || !p.d.sends():
+		return answer{}
+	case reads && a.kind == ack:
+		p.d.carry(q.d, r.psns, r.length)
+	default:
+		p.d.carry(q.d, 1, 0)
+	}
+	return a
 }
 
 // wait repeats the next request later.

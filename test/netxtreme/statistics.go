@@ -39,6 +39,9 @@ func statCtxFree(d *Device, in, out []byte) error {
 	if d.statistics[n] == nil {
 		return refuse(hwrmInvalid, "there are no statistics %d", n)
 	}
+	if d.traffic == d.statistics[n] {
+		d.traffic = nil
+	}
 	delete(d.statistics, n)
 	return nil
 }
@@ -72,6 +75,19 @@ func (s *statistics) sent(frame []byte) {
 func (s *statistics) received(frame []byte) {
 	s.add(countRx+8*class(frame), 1)
 	s.add(countRxBytes+8*class(frame), uint64(len(frame)))
+}
+
+// packetOverhead is the number of bytes of the headers and checksums around the data of a RoCE packet (Ethernet, IPv4,
+// UDP and BTH).
+const packetOverhead = 58
+
+// carry counts the packets of a message, or of an answer, to another device.
+func (d *Device) carry(to *Device, packets uint32, bytes uint64) {
+	bytes += uint64(packets) * packetOverhead
+	d.traffic.add(countTx, uint64(packets))
+	d.traffic.add(countTxBytes, bytes)
+	to.traffic.add(countRx, uint64(packets))
+	to.traffic.add(countRxBytes, bytes)
 }
 
 func (s *statistics) dropped() { s.add(countRxDropped, 1) }

@@ -545,3 +545,36 @@ func TestStatistics(t *testing.T) {
 		t.Errorf("%d active QPs, want 1", n)
 	}
 }
+
+// TestTraffic checks the counters of the packets of a WRITE and a READ. The driver gives the block of counters to
+// INITIALIZE_FW.
+func TestTraffic(t *testing.T) {
+	a, b := pair(t)
+	block := func(r *rig) []byte {
+		addr := r.alloc(statisticsSize)
+		n := le.Uint32(r.hwrm(0xb0, func(in []byte) {
+			le.PutUint64(in[0x10:], addr)
+			le.PutUint16(in[0x1e:], statisticsSize)
+		})[8:])
+		r.must(0x80, 0x70, func(in []byte) { le.PutUint32(in[0x6c:], n) })
+		return r.bytes(addr, statisticsSize)
+	}
+	one, two := block(a.r), block(b.r)
+	for _, op := range []uint8{opWrite, opRead} {
+		w := header(op, flagSignaled, 3, 0, 3000)
+		le.PutUint64(w[16:], b.memory)
+		le.PutUint32(w[24:], b.key)
+		a.post(sge(w, a.memory, a.key, 3000), 3000)
+		a.cq.want(completeRequest, statusOK)
+	}
+	const packets, bytes = 4, 3000 + 4*packetOverhead // each side sends three packets of data, and a request or an answer
+	for name, n := range map[string][2]uint64{
+		"sent":     {le.Uint64(one[countTx:]), le.Uint64(one[countTxBytes:])},
+		"received": {le.Uint64(one[countRx:]), le.Uint64(one[countRxBytes:])},
+		"peer":     {le.Uint64(two[countTx:]), le.Uint64(two[countTxBytes:])},
+	} {
+		if n != [2]uint64{packets, bytes} {
+			t.Errorf("%s: packets and bytes = %d, want %d and %d", name, n, packets, bytes)
+		}
+	}
+}
