@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// Fault requests a fault of the host's device, which must be a software ConnectX. The arguments are the
+// Fault requests a fault of the host's device, which rdmavm models. The arguments are the
 // words and numbers in the list of "go doc purerdma/cmd/rdmavm", such as "port-down" or "lose", 3.
 func (h Host) Fault(t testing.TB, words ...any) {
 	t.Helper()

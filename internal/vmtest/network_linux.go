@@ -22,7 +22,7 @@ import (
 func (h Host) Lose(t testing.TB) (undo func()) {
 	t.Helper()
 	all := netlink.NetemQdiscAttrs{Loss: 100}
-	if Driver() != "mlx5" && Driver() != "erdma" {
+	if !Modeled() {
 		return h.netem(t, all)
 	}
 	// Packets of a modeled device bypass the kernel.

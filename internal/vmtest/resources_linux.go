@@ -86,7 +86,7 @@ func (h Host) Listeners(t testing.TB) (n int) {
 // waits on rxe and siw until every process has released the device, and before 6.12 on erdma.
 func (h Host) Unplug() error {
 	switch Driver() {
-	case "mlx5":
+	case "mlx5", "bnxt_re":
 		// Programs may post until the kernel takes their register pages, after it has destroyed their QPs.
 		if err := h.TryFault("removing", 1); err != nil {
 			return err
@@ -98,13 +98,20 @@ func (h Host) Unplug() error {
 	return netlink.RdmaLinkDel(h.Device)
 }
 
+// halves has the name of a card's RDMA half on the auxiliary bus, without its number, and the name of its driver.
+var halves = map[string][2]string{
+	"mlx5":    {"mlx5_core.rdma", "mlx5_ib.rdma"},
+	"bnxt_re": {"bnxt_en.rdma", "bnxt_re.rdma"},
+}
+
 // auxiliary unbinds the RDMA half of a card from its driver, or binds it again.
 func (h Host) auxiliary(verb string) error {
-	list, err := filepath.Glob("/sys/class/net/" + h.Interface + "/device/mlx5_core.rdma.*")
+	half := halves[Driver()]
+	list, err := filepath.Glob("/sys/class/net/" + h.Interface + "/device/" + half[0] + ".*")
 	if err != nil || len(list) != 1 {
 		return fmt.Errorf("%d RDMA halves of %s, not one (%v)", len(list), h.Interface, err)
 	}
-	return os.WriteFile("/sys/bus/auxiliary/drivers/mlx5_ib.rdma/"+verb, []byte(filepath.Base(list[0])), 0)
+	return os.WriteFile("/sys/bus/auxiliary/drivers/"+half[1]+"/"+verb, []byte(filepath.Base(list[0])), 0)
 }
 
 // adapter unbinds the host's eRDMA adapter from its driver, or binds it again. The adapters have the order
@@ -134,7 +141,7 @@ func (h Host) adapter(verb string) error {
 // lastGID has the index of the last GID for each driver. Index 0 is the link-local address, and the last
 // index is the IPv6 address. Cards have each GID twice, for both versions of RoCE. iWARP has one GID, the
 // hardware address.
-var lastGID = map[string]string{"rxe": "2", "siw": "0", "mlx5": "5", "erdma": "0"}
+var lastGID = map[string]string{"rxe": "2", "siw": "0", "mlx5": "5", "erdma": "0", "bnxt_re": "5"}
 
 // Plug creates a host's RDMA device again and waits until the device has its addresses.
 func (h Host) Plug(t testing.TB) {
@@ -148,7 +155,7 @@ func (h Host) Plug(t testing.TB) {
 func (h Host) TryPlug() error {
 	var err error
 	switch Driver() {
-	case "mlx5":
+	case "mlx5", "bnxt_re":
 		err = h.auxiliary("bind")
 	case "erdma":
 		err = h.adapter("bind")

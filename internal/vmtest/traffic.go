@@ -18,12 +18,13 @@ import (
 // OverRDMA runs a function that transfers at least size bytes between the hosts. It checks by the kernel's
 // counters that the RDMA devices have carried the bytes, and that TCP has carried none.
 //
-//	rxe    the packets that the devices sent, and the bytes that their interfaces sent. No message may have
-//	       found the receives of its peer used up (RNR): the protocols of this module have credits
-//	mlx5   the bytes that the ports sent
-//	siw    the bytes that the interfaces sent. iWARP is TCP, so run must leave its connections open: the
-//	       process must have no TCP socket.
-//	erdma  nothing. The process must have no TCP socket, and the interfaces must send fewer bytes.
+//	rxe      the packets that the devices sent, and the bytes that their interfaces sent. No message may have
+//	         found the receives of its peer used up (RNR): the protocols of this module have credits
+//	mlx5     the bytes that the ports sent
+//	bnxt_re  the bytes of RDMA that the devices sent
+//	siw      the bytes that the interfaces sent. iWARP is TCP, so run must leave its connections open: the
+//	         process must have no TCP socket.
+//	erdma    nothing. The process must have no TCP socket, and the interfaces must send fewer bytes.
 //
 // With rdmavm -vms, it counts what the device of this virtual machine sends and receives.
 func OverRDMA(t testing.TB, size int64, run func()) {
@@ -53,7 +54,7 @@ func notOverRDMA(driver string, size int64, grown map[string]int64) (problems []
 		const mtu = 4096 // the largest of RoCE
 		least["packets"], least["interface"] = size/mtu, size
 		most["TCP"], most["RNR"] = 0, 0
-	case "mlx5":
+	case "mlx5", "bnxt_re":
 		least["port"] = size
 		most["TCP"] = 0
 	case "siw":
@@ -107,6 +108,11 @@ func carried(t testing.TB) map[string]int64 {
 			words += Counter(t, "counters/port_rcv_data")
 		}
 		sum["port"] = 4 * words // words have 4 bytes
+	case "bnxt_re":
+		sum["port"] = Counter(t, "hw_counters/tx_bytes")
+		if TwoVMs() {
+			sum["port"] += Counter(t, "hw_counters/rx_bytes")
+		}
 	}
 	return sum
 }

@@ -28,6 +28,8 @@ func TestNotOverRDMA(t *testing.T) {
 		{"mlx5", mlx5, "", 0, false},
 		{"mlx5", mlx5, "port", -1, true},
 		{"mlx5", mlx5, "TCP", 1, true},
+		{"bnxt_re", mlx5, "", 0, false},
+		{"bnxt_re", mlx5, "port", -1, true},
 		{"siw", nil, "interface", size, false},
 		{"siw", nil, "", 0, true},
 		{"erdma", nil, "TCP", 1, false},
