@@ -68,7 +68,7 @@ func TestVMLinks(t *testing.T) {
 	c := dial(t)
 	h := hosts[1]
 	d := device(t, c, h)
-	if driver := vmtest.Driver(); driver == "mlx5" || driver == "erdma" {
+	if vmtest.Modeled() {
 		if err := c.DeleteLink(d.Index); !errors.Is(err, syscall.EINVAL) {
 			t.Errorf("DeleteLink(%d) of a card = %v, want EINVAL", d.Index, err)
 		}

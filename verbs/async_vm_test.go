@@ -160,7 +160,7 @@ func TestVMAsyncPort(t *testing.T) {
 		}
 	}
 	driver := vmtest.Driver()
-	if driver == "mlx5" {
+	if driver == "mlx5" || driver == "bnxt_re" {
 		driver = "rxe" // a card's device belongs to the card's interface
 	}
 	if err := netlink.RdmaLinkAdd(name, driver, veth.Name); err != nil {

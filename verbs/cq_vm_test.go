@@ -47,7 +47,8 @@ func TestVMCreateCQ(t *testing.T) {
 	}
 }
 
-// TestVMShrinkCQ checks that a CQ cannot be resized to fewer entries than it has completions.
+// TestVMShrinkCQ checks that a CQ cannot be resized to fewer entries than it has completions. On bnxt_re it can, because
+// the completions stay in the old ring until they are polled. No completion is lost in either case.
 func TestVMShrinkCQ(t *testing.T) {
 	l, r := vmWire(t).pair(t, verbs.QPCap{})
 	const n = 40
@@ -62,11 +63,12 @@ func TestVMShrinkCQ(t *testing.T) {
 		}
 	}
 	before := l.cq.Entries()
-	if err := l.cq.Resize(1); !errors.Is(err, syscall.EINVAL) {
-		t.Errorf("Resize(1) of a CQ with completions = %v, want EINVAL", err)
+	err, keeps := l.cq.Resize(1), vmtest.Driver() == "bnxt_re"
+	if keeps && err != nil || !keeps && !errors.Is(err, syscall.EINVAL) {
+		t.Errorf("Resize(1) of a CQ with completions = %v, want EINVAL, or nil on bnxt_re", err)
 	}
-	if l.cq.Entries() != before {
-		t.Errorf("Entries() = %d, want %d as before", l.cq.Entries(), before)
+	if now := l.cq.Entries(); !keeps && now != before || keeps && now > n {
+		t.Errorf("Entries() = %d, want %d as before, or at most %d on bnxt_re", now, before, n)
 	}
 	l.ok(t, n+1)
 	if err := l.cq.Resize(1); err != nil {

@@ -44,7 +44,7 @@ func expects(t *testing.T, f feature) bool {
 			return linuxSince(t, 7, 0)
 		}
 		return linuxSince(t, 6, 12)
-	case "siw", "erdma":
+	case "siw", "erdma", "bnxt_re":
 		return false
 	}
 	return f == reregistering // cards, also without a VM

@@ -23,7 +23,7 @@ func TestVMSystemCalls(t *testing.T) {
 	defer runtime.UnlockOSThread()
 	l, r := vmWire(t).pair(t, verbs.QPCap{})
 	doorbells := 1
-	if d := vmtest.Driver(); d == "mlx5" || d == "erdma" {
+	if vmtest.Modeled() {
 		doorbells = 0
 	}
 	var b verbs.Batch

@@ -51,7 +51,7 @@ func wantResults(t *testing.T, p place, only string, status int, r *hwreport.Rep
 		t.Errorf("run() = %d with %s, want 0", status, r.Summary())
 	}
 	want := hwreport.Software
-	if driver := vmtest.Driver(); driver == "mlx5" || driver == "erdma" {
+	if vmtest.Modeled() {
 		want = hwreport.Model
 	}
 	if r.Machine.Kind != want || r.Machine.Driver != vmtest.Driver() {

@@ -48,6 +48,18 @@ func TestFilesCountsALeak(t *testing.T) {
 	t.Errorf("files() = %v, want one more %s", files(), os.DevNull)
 }
 
+func TestDriver(t *testing.T) {
+	for value, want := range map[string]struct {
+		driver      string
+		p7, modeled bool
+	}{"rxe": {"rxe", false, false}, "erdma": {"erdma", false, true}, "bnxt_re": {"bnxt_re", false, true}, "bnxt_re-p7": {"bnxt_re", true, true}} {
+		t.Setenv("RDMAVM_DRIVER", value)
+		if Driver() != want.driver || P7() != want.p7 || Modeled() != want.modeled {
+			t.Errorf("Driver(), P7(), Modeled() with %s = %s, %v, %v, want %+v", value, Driver(), P7(), Modeled(), want)
+		}
+	}
+}
+
 // TestMore checks that one additional CQ of each mlx5 device is ignored, because the driver owns it.
 func TestMore(t *testing.T) {
 	t.Setenv("RDMAVM_DRIVER", "mlx5")

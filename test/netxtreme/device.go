@@ -20,10 +20,13 @@ const (
 // bars contains the sizes of the BARs. BAR 4 contains only the vectors.
 var bars = [6]uint64{0: barSize, doorbellBAR: doorbellSize, 4: 64 << 10}
 
+// subsystem distinguishes the model from a card ("PR"). cmd/internal/hwcheck reads it.
+const subsystem = 0x5052
+
 // identity returns the identity of a card with a chip.
 func identity(chip uint16) pci.Identity {
 	return pci.Identity{
-		Vendor: 0x14e4, Device: chip, Subsystem: 0x5045, Class: pci.ClassEthernet, BARs: bars, Prefetchable: true,
+		Vendor: 0x14e4, Device: chip, Subsystem: subsystem, Class: pci.ClassEthernet, BARs: bars, Prefetchable: true,
 		Vectors: vectors, VectorBAR: 4, VectorTable: 0, VectorPendingArray: 0x8000,
 	}
 }

@@ -25,6 +25,9 @@ const modelBoard = "PURERDMA_MODEL"
 // neither a board nor the PCI function.
 const modelFirmware = 0x5052_0001
 
+// modelSubsystem is the PCI subsystem of the software NetXtreme-E (package test/netxtreme).
+const modelSubsystem = "0x5052"
+
 // Describe describes the target's device and its host. It reads files of the kernel and leaves out missing
 // files.
 func Describe(t *Target) hwreport.Machine {
@@ -125,7 +128,8 @@ func describeDevice(t *Target, m *hwreport.Machine) {
 	switch {
 	case m.Driver == "rxe" || m.Driver == "siw":
 		m.Kind = hwreport.Software
-	case m.Board == modelBoard || t.Host.Kernel != nil:
+	case m.Board == modelBoard || t.Host.Kernel != nil,
+		m.Driver == "bnxt_re" && line("/sys/class/infiniband", t.Device, "device/subsystem_device") == modelSubsystem:
 		m.Kind = hwreport.Model
 	}
 	dev, err := t.Host.Open(t.Device)
