@@ -23,9 +23,9 @@ func wantFeatures(t *testing.T) verbs.Features {
 	case "erdma":
 		return verbs.Features{Immediate: true, Atomics: linuxSince(t, 6, 2), ReportsInv: true, ReadNeedsRemoteWrite: true}
 	case "bnxt_re":
-		// query_device of the driver reports atomics if the PCI bridges route them, and the bridges of the virtual machine do
-		// not. It refuses UC and XRC, and has no alloc_mw. The completion of a receive has the key of a SEND_WITH_INV.
-		return verbs.Features{UD: true, Immediate: true, ReportsInv: true}
+		// The driver reports atomics if AtomicOps are enabled in the function's PCI registers. It refuses UC and XRC, and has no
+		// alloc_mw. The completion of a receive has the key of a SEND_WITH_INV.
+		return verbs.Features{UD: true, Immediate: true, Atomics: true, ReportsInv: true}
 	case "mlx5":
 		return verbs.Features{UC: true, UD: true, XRC: true, Immediate: true, Atomics: true,
 			MWType1: true, MWType2: true, LocalInv: true, SendInvMW: true, ReportsInv: true}

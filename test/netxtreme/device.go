@@ -26,7 +26,7 @@ const subsystem = 0x5052
 // identity returns the identity of a card with a chip.
 func identity(chip uint16) pci.Identity {
 	return pci.Identity{
-		Vendor: 0x14e4, Device: chip, Subsystem: subsystem, Class: pci.ClassEthernet, BARs: bars, Prefetchable: true,
+		Vendor: 0x14e4, Device: chip, Subsystem: subsystem, Class: pci.ClassEthernet, BARs: bars, Prefetchable: true, AtomicOps: true,
 		Vectors: vectors, VectorBAR: 4, VectorTable: 0, VectorPendingArray: 0x8000,
 	}
 }

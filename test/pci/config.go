@@ -15,6 +15,9 @@ type Identity struct {
 	// BARs contains the sizes of the BARs, which are powers of two. A BAR has 64 bits and
 	// occupies its own index, which is even, and the next one. Size 0 is a missing BAR.
 	BARs [6]uint64
+	// AtomicOps reports whether AtomicOps are enabled after a reset. The machine's firmware may enable them if all bridges
+	// route them. Linux itself cannot find that here, because the bridges are QEMU's.
+	AtomicOps bool
 	// Prefetchable reports whether the BARs are prefetchable memory.
 	Prefetchable bool
 	// Vectors is the number of MSI-X vectors. Their table and their pending bits are in the BAR
@@ -34,6 +37,9 @@ const (
 	capMSIX = 0x9c
 	capPM   = 0x40
 )
+
+// atomicRequester is the bit of the device control 2 that enables requests of AtomicOps.
+const atomicRequester = 1 << 6
 
 // A ConfigSpace is the configuration space of a function. Its methods must not be called
 // concurrently.
@@ -88,6 +94,9 @@ func NewConfigSpace(id Identity) *ConfigSpace {
 	put16(capPCIe+0x08, 0x2810)
 	put32(capPCIe+0x0c, 0x0103) // link: x16, 8 GT/s
 	put16(capPCIe+0x12, 0x1103)
+	if id.AtomicOps {
+		put16(capPCIe+0x28, atomicRequester)
+	}
 	put32(capPCIe+0x2c, 0x0e)
 
 	c.b[capMSIX], c.b[capMSIX+1] = 0x11, capPM
