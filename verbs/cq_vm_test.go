@@ -48,7 +48,7 @@ func TestVMCreateCQ(t *testing.T) {
 }
 
 // TestVMShrinkCQ checks that a CQ cannot be resized to fewer entries than it has completions. On bnxt_re it can, because
-// the completions stay in the old ring until they are polled. No completion is lost in either case.
+// Resize takes the completions out of the old ring. No completion is lost in either case.
 func TestVMShrinkCQ(t *testing.T) {
 	l, r := vmWire(t).pair(t, verbs.QPCap{})
 	const n = 40

@@ -16,12 +16,16 @@ func TestSkipped(t *testing.T) {
 		{driver: "siw", kernel: "7", pkg: "cm", tests: "TestC"},
 		{driver: "rxe", pkg: "cm", tests: "TestD"},
 		{driver: "siw", pkg: "verbs", tests: "TestE"},
+		{driver: "bnxt_re", pkg: "verbs", tests: "TestF"},
+		{driver: "bnxt_re-p7", pkg: "verbs", tests: "TestG"},
 	}
 	for _, c := range []struct{ driver, kernel, pkg, want string }{
 		{"siw", "6.1", "cm", "^TestA.*$|^TestB$/^one_two$"},
 		{"siw", "7", "cm", "^TestA.*$|^TestB$/^one_two$|^TestC$"},
 		{"rxe", "7", "cm", "^TestD$"},
 		{"rxe", "7", "verbs", ""},
+		{"bnxt_re", "7", "verbs", "^TestF$"},
+		{"bnxt_re-p7", "7", "verbs", "^TestF$|^TestG$"},
 	} {
 		if got := skipped(c.driver, c.kernel, c.pkg); got != c.want {
 			t.Errorf("skipped(%q, %q, %q) = %q, want %q", c.driver, c.kernel, c.pkg, got, c.want)
