@@ -238,13 +238,16 @@ ERDMA_ROWS   = $(foreach k,$(KERNELS),-- $(call VM,$(k),erdma) -skip '$(NO_KERNE
 test-erdma: $(TOOLS) ## run rdma-core's programs, and ours, on a software eRDMA under the kernel's own driver, on each kernel of KERNELS
 	@$(RUN) $(ERDMA_ROWS)
 
-# What runs on the software NetXtreme-E. Linux 6.1 of Debian lacks the driver.
-BNXT_TESTS ?= ./test/netxtreme/libbnxt_re
-BNXT_ROWS   = $(foreach k,$(filter-out 6.1,$(KERNELS)),-- $(call VM,$(k),bnxt_re) -packages $(PEERS),perftest -estimate 3m $(BNXT_TESTS) \
-	-- -check -name 'Linux $(k), bnxt_re: two virtual machines' -estimate 2m $(RDMAVM) -kernel $(k) -driver bnxt_re -hosts 2 -vms -packages $(PEERS),perftest sh test/netxtreme/libbnxt_re/twovms.sh '') \
-	-- -name 'Linux $(NEWEST), bnxt_re-p7' -vm "-kernel $(NEWEST) -driver bnxt_re-p7 -release sid" -packages $(PEERS),perftest -skip '^TestCM$$/^cmtime' -estimate 3m $(BNXT_TESTS)
+# What runs on the software NetXtreme-E: rdma-core's programs, and then ours. Linux 6.1 of Debian lacks the driver. The
+# cmtime of sid has other options.
+BNXT_TESTS ?= ./test/netxtreme/libbnxt_re ./test/netxtreme/faults ./verbs ./pool ./cm ./oob ./ucma ./uverbs ./rdmanl
+BNXT_ROWS   = $(foreach k,$(filter-out 6.1,$(KERNELS)),-- $(call VM,$(k),bnxt_re) -skip '$(NO_KERNEL)' -packages $(PEERS),perftest -timeout 20m -estimate 8m $(BNXT_TESTS) \
+	-- $(call STREAM_ROW,$(k),bnxt_re,$(STREAMS) ./test/nettest) \
+	-- -check -name 'Linux $(k), bnxt_re: two virtual machines' -estimate 2m $(RDMAVM) -kernel $(k) -driver bnxt_re -hosts 2 -vms -packages $(PEERS),perftest sh test/netxtreme/libbnxt_re/twovms.sh '' $(CURDIR)/bin/) \
+	-- -name 'Linux $(NEWEST), bnxt_re-p7' -vm "-kernel $(NEWEST) -driver bnxt_re-p7 -release sid" -skip '$(NO_KERNEL)|^TestCM$$/^cmtime' -packages $(PEERS),perftest -timeout 20m -estimate 8m $(BNXT_TESTS) \
+	-- $(call STREAM_ROW,$(NEWEST),bnxt_re-p7,$(STREAMS) ./test/nettest)
 
-test-bnxt_re: $(TOOLS) ## run rdma-core's programs on a software NetXtreme-E under the kernel's own drivers, on each kernel of KERNELS that has them
+test-bnxt_re: $(TOOLS) ## run rdma-core's programs, and ours, on a software NetXtreme-E under the kernel's own drivers, on each kernel of KERNELS that has them
 	@$(RUN) $(BNXT_ROWS)
 
 # Tests in a virtual machine of arm64, by emulation: connections, verbs, the data paths and streams, and
