@@ -22,7 +22,7 @@ type place struct {
 
 // Values of the fields of a place.
 var (
-	drivers = []string{"rxe", "siw", "mlx5", "erdma"}
+	drivers = []string{"rxe", "siw", "mlx5", "erdma", "bnxt_re"}
 	kernels = []string{"6.1", "6.12", "7"}
 	runs    = []string{
 		"loopback", // TestVMRun, TestVMFaults, TestVMReload
@@ -109,17 +109,17 @@ func TestExceptions(t *testing.T) {
 var exceptions = []exception{
 	{checks: "vectors data-in-completions no-data-in-completions wide-completions compressed timestamps doorbells-plain doorbells-unlocked doorbells-shared " +
 		"wrap-recorded costs-plain costs-no-scatter dc dc-streams bad-opcode",
-		drivers: "rxe siw", status: hwreport.Skip, reason: "the device is no ConnectX"},
-	{checks: "moderation", drivers: "rxe siw", status: hwreport.Skip, reason: "the device does not moderate events"},
+		drivers: "rxe siw bnxt_re", status: hwreport.Skip, reason: "the device is no ConnectX"},
+	{checks: "moderation", drivers: "rxe siw bnxt_re", status: hwreport.Skip, reason: "the device does not moderate events"},
 	{checks: "infiniband", status: hwreport.Skip, reason: "the port is not InfiniBand"},
 	{checks: "numa", status: hwreport.Skip, reason: "the host has 1 NUMA nodes with processors"},
-	{checks: "xrc", drivers: "rxe siw", status: hwreport.Skip, reason: "the device has no XRC"},
-	{checks: "ece", drivers: "rxe", status: hwreport.Skip, reason: "enhanced connection establishment: unsupported operation"},
-	{checks: "on-demand", drivers: "siw mlx5", status: hwreport.Skip, reason: "the device has no on-demand paging for WRITE and READ"},
+	{checks: "xrc", drivers: "rxe siw bnxt_re", status: hwreport.Skip, reason: "the device has no XRC"},
+	{checks: "ece", drivers: "rxe bnxt_re", status: hwreport.Skip, reason: "enhanced connection establishment: unsupported operation"},
+	{checks: "on-demand", drivers: "siw mlx5 bnxt_re", status: hwreport.Skip, reason: "the device has no on-demand paging for WRITE and READ"},
 	{checks: "on-demand", drivers: "rxe", kernels: "6.1 6.12", status: hwreport.Skip, reason: "the device has no on-demand paging for WRITE and READ"},
 	{checks: "on-demand", drivers: "rxe", kernels: "7", status: hwreport.Skip, reason: "rxe writes on-demand memory to the wrong place"},
-	{checks: "raw-packets raw-receive", drivers: "rxe", runs: "loopback peer", status: hwreport.Skip, reason: "the user has no QPs of raw packets"},
-	{checks: "raw-offloads", drivers: "rxe", runs: "loopback peer", status: hwreport.Skip, reason: "the device does not segment TCP"},
+	{checks: "raw-packets raw-receive", drivers: "rxe bnxt_re", runs: "loopback peer", status: hwreport.Skip, reason: "the user has no QPs of raw packets"},
+	{checks: "raw-offloads", drivers: "rxe bnxt_re", runs: "loopback peer", status: hwreport.Skip, reason: "the device does not segment TCP"},
 	// Debian's kernel 6.1 has no CONFIG_UDMABUF.
 	{checks: "dma-buf", kernels: "6.1", status: hwreport.Skip, reason: "there is no dma-buf: open /dev/udmabuf: no such file or directory"},
 	{checks: "dma-buf", drivers: "rxe siw", kernels: "6.12 7", runs: "loopback peer", status: hwreport.Skip, reason: "the device does not register dma-bufs"},
@@ -135,8 +135,13 @@ var exceptions = []exception{
 	{checks: "function-reset", drivers: "mlx5", runs: "loopback", status: hwreport.Skip, reason: "the device is no virtual function"},
 	{checks: "health-recover", drivers: "mlx5", runs: "loopback", status: hwreport.Skip, reason: "there is no reporter that can be tested"},
 
+	{checks: "multicast", drivers: "bnxt_re", status: hwreport.Skip, reason: "the device has no multicast groups"},
+	{checks: "overrun", drivers: "bnxt_re", status: hwreport.Skip, reason: "bnxt_re reports no overruns"},
+	{checks: "drain", drivers: "bnxt_re", status: hwreport.Skip, reason: "bnxt_re has no event of a drained queue"},
+	{checks: "function-reset", drivers: "bnxt_re", runs: "loopback", status: hwreport.Skip, reason: "the device is no virtual function"},
+
 	{checks: "cgroup-limit health-recover devlink-reload function-reset unbind link-down", runs: "user", status: hwreport.Skip, reason: "needs root"},
-	{checks: "raw-packets raw-receive raw-offloads", drivers: "rxe mlx5", runs: "user", status: hwreport.Skip, reason: "no socket for frames (CAP_NET_RAW)"},
+	{checks: "raw-packets raw-receive raw-offloads", drivers: "rxe mlx5 bnxt_re", runs: "user", status: hwreport.Skip, reason: "no socket for frames (CAP_NET_RAW)"},
 	{checks: "network-namespace no-sysfs", runs: "user", status: hwreport.Skip, reason: "the user may not create namespaces (CAP_SYS_ADMIN)"},
 	{checks: "peer-silent", runs: "user", status: hwreport.Skip, reason: "needs a peer"},
 
@@ -145,11 +150,11 @@ var exceptions = []exception{
 	{checks: "atomics atomic-contention atomic-sides atomic-processor", drivers: "siw", status: hwreport.Skip, reason: "the device has no atomics"},
 	{checks: "datagrams answers multicast", drivers: "siw", status: hwreport.Skip, reason: "the device has no datagrams"},
 	{checks: "immediate", drivers: "siw", status: hwreport.Skip, reason: "the device has no immediate data"},
-	{checks: "unreliable", drivers: "siw", status: hwreport.Skip, reason: "the device has no unreliable connections"},
+	{checks: "unreliable", drivers: "siw bnxt_re", status: hwreport.Skip, reason: "the device has no unreliable connections"},
 	{checks: "cq-resize", drivers: "siw", status: hwreport.Skip, reason: "the device has no resizable CQs"},
-	{checks: "window1", drivers: "siw", status: hwreport.Skip, reason: "the device has no windows of type 1"},
-	{checks: "window2", drivers: "siw", status: hwreport.Skip, reason: "the device has no windows of type 2"},
-	{checks: "send-invalidate", drivers: "siw", status: hwreport.Skip, reason: "the device has no invalidation of windows by messages"},
+	{checks: "window1", drivers: "siw bnxt_re", status: hwreport.Skip, reason: "the device has no windows of type 1"},
+	{checks: "window2", drivers: "siw bnxt_re", status: hwreport.Skip, reason: "the device has no windows of type 2"},
+	{checks: "send-invalidate", drivers: "siw bnxt_re", status: hwreport.Skip, reason: "the device has no invalidation of windows by messages"},
 	{checks: "solicited", drivers: "siw", status: hwreport.Skip, reason: "iWARP devices may report every completion"},
 	{checks: "events-channel", drivers: "siw", status: hwreport.Skip, reason: "iWARP needs the connection manager"},
 	{checks: "ece", drivers: "siw", status: hwreport.Skip, reason: "iWARP has no enhanced connection establishment"},

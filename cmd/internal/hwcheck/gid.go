@@ -177,6 +177,9 @@ func needsGroup(t *trial) string {
 	if reason := needsUD(t); reason != "" {
 		return reason
 	}
+	if t.attr.MaxMcastGroups == 0 {
+		return "the device has no multicast groups"
+	}
 	return needsEthernet(t)
 }
 
