@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// p7Suffix marks the devices of the generation P7 among those of bnxt_re in the values of rdmavm -driver.
+// p7Suffix is the suffix of the driver bnxt_re-p7 of rdmavm. Its devices are of the generation P7.
 const p7Suffix = "-p7"
 
 // Driver returns the kernel driver of the VM's devices, "rxe", "siw", "mlx5", "erdma" or "bnxt_re".

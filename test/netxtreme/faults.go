@@ -16,7 +16,7 @@ var faults = map[string]string{
 	"port-up":   "",
 	// 1 loses all RDMA messages of the device, also its answers. 0 ends that.
 	"silent": "YES",
-	// 1 while the driver of the device is being removed: doorbells of destroyed queues are no violations.
+	// 1 while the driver of the device is being removed. Doorbells of destroyed queues are then no violations.
 	"removing": "YES",
 	// That many doorbells are in the FIFO of doorbells.
 	"doorbells": "ENTRIES",

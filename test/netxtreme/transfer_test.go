@@ -546,8 +546,8 @@ func TestStatistics(t *testing.T) {
 	}
 }
 
-// TestTraffic checks the counters of the packets of a WRITE and a READ. The driver gives the block of counters to
-// INITIALIZE_FW.
+// TestTraffic checks the counters of the packets of a WRITE and a READ. INITIALIZE_FW has the number of the
+// block of counters.
 func TestTraffic(t *testing.T) {
 	a, b := pair(t)
 	block := func(r *rig) []byte {
