@@ -51,6 +51,6 @@ func (c *Context) Features() provider.Features {
 }
 
 // AllocMW returns an error. The kernel's driver reports memory windows, but it has no function alloc_mw for programs.
-func (c *Context) AllocMW(provider.PD, provider.MWType) (provider.MW, error) {
+func (c *Context) AllocMW(pd provider.PD, typ provider.MWType) (provider.MW, error) {
 	return nil, unsupported("memory windows")
 }
