@@ -22,17 +22,39 @@ func (c *cq) fail(e unsafe.Pointer, q *qp, reason string) {
 	}
 	c.skipped.Add(1)
 	c.ctx.logSkipped(c.num, e, reason)
-	if q != nil && q.failing.CompareAndSwap(false, true) {
-		go q.end() // a command cannot run here
+	if q == nil {
+		return
+	}
+	resets := q.resets.Load()
+	if old := q.failure.Load(); old != resets+1 && q.failure.CompareAndSwap(old, resets+1) {
+		go q.end(reason, resets) // a command cannot run here
 	}
 }
 
-// end moves a failing QP to the error state.
-func (q *qp) end() {
-	if s := q.State(); s != provider.QPReset && s != provider.QPErr {
-		_ = q.Modify(&provider.QPAttr{State: provider.QPErr}, provider.QPAttrState) // the next such entry tries again
+// end reports the failure of a failing QP, and moves the QP to the error state. The report comes first, because the move
+// completes the outstanding requests. resets is the count when the QP failed.
+func (q *qp) end(reason string, resets uint64) {
+	defer q.failure.CompareAndSwap(resets+1, 0) // the next such entry tries again
+	fails := func() bool {
+		q.commands.Lock()
+		defer q.commands.Unlock()
+		return q.fails(resets)
 	}
-	q.failing.Store(false)
+	if q.failed != nil && fails() {
+		q.failed(&provider.InvalidCompletionError{QPNum: q.num, Reason: reason}, fails)
+	}
+	q.commands.Lock()
+	defer q.commands.Unlock()
+	if q.fails(resets) {
+		_ = q.modifyLocked(&provider.QPAttr{State: provider.QPErr}, provider.QPAttrState)
+	}
+}
+
+// fails reports whether a QP that failed after so many resets is still to be moved to the error state. The caller holds
+// q.commands.
+func (q *qp) fails(resets uint64) bool {
+	s := q.State()
+	return q.resets.Load() == resets && s != provider.QPReset && s != provider.QPErr && !q.closed.Load()
 }
 
 // logSkipped logs an entry that makes no sense. It writes one record in lograte.Interval. It logs in another goroutine,

@@ -255,7 +255,7 @@ func TestHostileCompletions(t *testing.T) {
 }
 
 // eventually waits for a goroutine of the provider.
-func eventually(t *testing.T, what string, done func() bool) {
+func eventually(t testing.TB, what string, done func() bool) {
 	t.Helper()
 	for end := time.Now().Add(30 * time.Second); !done(); time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {

@@ -32,12 +32,15 @@ type qp struct {
 	cap    provider.QPCap
 	buf    *mem.Region // of both queues, the send queue's first. nil after Close
 	leak   *leak.Entry
-	state  atomic.Uint32 // provider.QPState
+	failed func(error, func() bool) // provider.QPConfig.Failed, or nil
+	state  atomic.Uint32            // provider.QPState
 	closed atomic.Bool
 
 	stopping atomic.Bool // a goroutine sets stopped
 	stopped  atomic.Bool // the provider flushes the posted requests
-	failing  atomic.Bool // a goroutine moves the QP to the error state
+	// resets counts the moves to RESET by Modify. failure is 1 more than its value when the QP failed, while a goroutine moves
+	// the QP to the error state, or 0.
+	resets, failure atomic.Uint64
 
 	// commands is held by commands, because the kernel may reuse the handle of a destroyed QP, and by SetState.
 	commands sync.Mutex
@@ -67,6 +70,11 @@ func (q *qp) SetState(s provider.QPState) {
 func (q *qp) Modify(attr *provider.QPAttr, mask provider.QPAttrMask) error {
 	q.commands.Lock()
 	defer q.commands.Unlock()
+	return q.modifyLocked(attr, mask)
+}
+
+// modifyLocked is Modify for the holder of q.commands.
+func (q *qp) modifyLocked(attr *provider.QPAttr, mask provider.QPAttrMask) error {
 	if q.closed.Load() {
 		return net.ErrClosed
 	}
@@ -143,6 +151,7 @@ func (q *qp) admit(send, recv bool) {
 // reset empties the queues, which the adapter does not use. The caller holds q.commands.
 func (q *qp) reset() {
 	q.eachCQ(func(c *cq) { c.purge(q) })
+	q.resets.Add(1) // no poll can find an entry from before the reset
 	s, r := &q.sq, &q.rq
 	s.lock.Lock()
 	q.sendCQ.lock.Lock()

@@ -20,7 +20,7 @@ func (c *Context) CreateQP(cfg *provider.QPConfig) (provider.QP, error) {
 	if cfg.Type != provider.RC && cfg.Type != provider.UD {
 		return nil, unsupported("QP type %v", cfg.Type)
 	}
-	q := &qp{ctx: c, datagrams: cfg.Type == provider.UD}
+	q := &qp{ctx: c, datagrams: cfg.Type == provider.UD, failed: cfg.Failed}
 	var ok1, ok2 bool
 	ok3 := true
 	q.sendCQ, ok1 = cfg.SendCQ.(*cq)
