@@ -37,6 +37,7 @@ type cq struct {
 	counts   provider.CQCounts
 	bell     ringer
 	toggle   togglePage
+	rearm    uint64      // bellArmAll or bellArmSolicited of an Arm during a change of the size, or 0
 	region   *mem.Region // of the ring. nil after Close
 
 	ctx     *Context
@@ -131,8 +132,16 @@ func (c *cq) Arm(solicitedOnly bool) error {
 	if c.paused || c.ctx.File.Closed() {
 		return net.ErrClosed
 	}
-	c.bell.ring(bell(kind, c.num) | c.toggle.bits() | c.epoch | uint64(c.head))
+	if c.resize.region != nil && c.rearm != bellArmAll {
+		c.rearm = kind
+	}
+	c.ringArm(kind)
 	return nil
+}
+
+// ringArm arms the CQ at the adapter. The caller holds the lock.
+func (c *cq) ringArm(kind uint64) {
+	c.bell.ring(bell(kind, c.num) | c.toggle.bits() | c.epoch | uint64(c.head))
 }
 
 // Close destroys the CQ. While the command runs, no doorbell is rung, because the kernel may reuse the number.

@@ -74,7 +74,7 @@ func (c *cq) Resize(entries int) error {
 // startResize sets the new ring before the adapter can end the old one.
 func (c *cq) startResize(r resize) {
 	c.lock.Lock()
-	c.resize = r
+	c.resize, c.rearm = r, 0
 	c.lock.Unlock()
 }
 
@@ -130,5 +130,9 @@ func (c *cq) switchRing() error {
 	c.resize.region = nil
 	c.forget()
 	c.bell.ring(bell(bellCutoff, c.num) | toggle | c.epoch)
+	if c.rearm != 0 {
+		c.ringArm(c.rearm) // the adapter ignores an Arm after the end of the old ring
+		c.rearm = 0
+	}
 	return old.Free()
 }

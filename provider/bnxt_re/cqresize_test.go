@@ -13,6 +13,7 @@ import (
 
 	"purerdma/abi"
 	"purerdma/provider"
+	"purerdma/provider/internal/endian"
 )
 
 // TestResize changes the size of a CQ while it has completions. None may be lost, and the counts must be right.
@@ -61,6 +62,46 @@ func TestResize(t *testing.T) {
 				}
 				next += uint64(len(got))
 			}
+		}
+	}
+}
+
+// TestArmDuringResize arms a CQ while the adapter has ended the old ring and the process has not. The CQ is armed again on
+// the new ring.
+func TestArmDuringResize(t *testing.T) {
+	for _, solicited := range []bool{false, true} {
+		r := newRig(t, chips["P7"])
+		e := r.connected(t, provider.QPCap{SendWR: 8})
+		e.send(1)
+		e.dev.sendDone(0, 1)
+		if got := e.poll(2); !slices.Equal(ids(got), []uint64{1}) {
+			t.Fatalf("completed IDs = %v, want 1", ids(got))
+		}
+		r.onResize = func(c *deviceCQ) {
+			c.cutOff()
+			for _, only := range []bool{solicited, true} { // a request for all completions remains
+				if err := e.c.Arm(only); err != nil {
+					t.Errorf("CQ.Arm during Resize: %v", err)
+				}
+			}
+		}
+		if err := e.c.Resize(1000); err != nil {
+			t.Fatalf("CQ.Resize: %v", err)
+		}
+		want := bell(bellArmAll, e.c.num)
+		if solicited {
+			want = bell(bellArmSolicited, e.c.num)
+		}
+		want |= e.c.toggle.bits() | e.c.epoch
+		if got := endian.Little64(e.c.bell.last); got != want {
+			t.Errorf("last doorbell after Resize = %#x, want %#x", got, want)
+		}
+		r.onResize = nil
+		if err := e.c.Resize(100); err != nil {
+			t.Fatalf("CQ.Resize: %v", err)
+		}
+		if got := endian.Little64(e.c.bell.last); got>>60 != bellCutoff {
+			t.Errorf("last doorbell after a Resize without Arm = %#x, want the end of the ring", got)
 		}
 	}
 }
