@@ -156,8 +156,11 @@ func sysfsDevices(class string) ([]DeviceInfo, error) {
 // Linux's erdma makes no such link.
 func sysfsDriver(ib string) abi.DriverID {
 	if link, err := os.Readlink(filepath.Join(ib, "device/driver")); err == nil {
-		if filepath.Base(link) == "mlx5_core" {
+		switch filepath.Base(link) {
+		case "mlx5_core":
 			return abi.RDMA_DRIVER_MLX5
+		case "bnxt_en":
+			return abi.RDMA_DRIVER_BNXT_RE
 		}
 		return abi.RDMA_DRIVER_UNKNOWN
 	}

@@ -30,6 +30,7 @@ func TestSysfsDevices(t *testing.T) {
 		"infiniband_verbs/uverbs2/abi_version": "1\n",
 		"infiniband_verbs/uverbs3/ibdev":       "rxe9\n",
 		"infiniband_verbs/uverbs4/ibdev":       "erdma_0\n",
+		"infiniband_verbs/uverbs5/ibdev":       "rocep2s0\n",
 	} {
 		path = filepath.Join(class, path)
 		if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
@@ -39,7 +40,7 @@ func TestSysfsDevices(t *testing.T) {
 			t.Fatalf("os.WriteFile: %v", err)
 		}
 	}
-	for name, driver := range map[string]string{"rocep1s0": "mlx5_core", "rxe9": "some_core"} {
+	for name, driver := range map[string]string{"rocep1s0": "mlx5_core", "rocep2s0": "bnxt_en", "rxe9": "some_core"} {
 		dir := filepath.Join(class, "infiniband", name, "device")
 		if err := errors.Join(os.MkdirAll(dir, 0o777), os.Symlink("../../bus/pci/drivers/"+driver, filepath.Join(dir, "driver"))); err != nil {
 			t.Fatalf("creating the link %s/driver: %v", dir, err)
@@ -52,6 +53,7 @@ func TestSysfsDevices(t *testing.T) {
 	want := []DeviceInfo{
 		{Name: "erdma_0", Index: -1, Node: "/dev/infiniband/uverbs4", DriverID: abi.RDMA_DRIVER_ERDMA},
 		{Name: "rocep1s0", Index: -1, Node: "/dev/infiniband/uverbs2", DriverID: abi.RDMA_DRIVER_MLX5, ABIVersion: 1},
+		{Name: "rocep2s0", Index: -1, Node: "/dev/infiniband/uverbs5", DriverID: abi.RDMA_DRIVER_BNXT_RE},
 		{Name: "rxe0", Index: -1, Node: "/dev/infiniband/uverbs1", DriverID: abi.RDMA_DRIVER_RXE, ABIVersion: 2, NodeGUID: 0x505400fffe123456, NodeType: NodeCA},
 		{Name: "rxe9", Index: -1, Node: "/dev/infiniband/uverbs3"},
 		{Name: "siw0", Index: -1, Node: "/dev/infiniband/uverbs0", DriverID: abi.RDMA_DRIVER_SIW, ABIVersion: 1, NodeGUID: 1, NodeType: NodeRNIC},
