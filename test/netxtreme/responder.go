@@ -134,8 +134,8 @@ func (p *qp) takeRead(r *request) answer {
 	return answer{kind: ack, data: src}
 }
 
-// takeAtomic executes an atomic operation. The lock of the fabric makes it atomic for devices. It
-// is not atomic for the processors of the host.
+// takeAtomic executes an atomic operation. It is also atomic with the processors of the host, which the driver reports as
+// IB_ATOMIC_GLOB.
 func (p *qp) takeAtomic(r *request) answer {
 	addr := le.Uint64(r.wqe[8:])
 	if addr%8 != 0 {
@@ -145,19 +145,16 @@ func (p *qp) takeAtomic(r *request) answer {
 	if !ok {
 		return a
 	}
-	if len(word) != 1 {
+	if len(word) != 1 || !pci.Aligned64(word[0]) {
 		return p.refuse(statusRemoteAccess, reasonNAKAccess, peerMemory, "an atomic operation on memory in pieces")
 	}
-	old := append([]byte(nil), word[0]...)
-	v, operand := binary.NativeEndian.Uint64(old), le.Uint64(r.wqe[16:])
-	switch {
-	case r.opcode == opFetchAdd:
-		v += operand
-	case v == le.Uint64(r.wqe[24:]):
-		v = operand
+	var old uint64
+	if operand := le.Uint64(r.wqe[16:]); r.opcode == opFetchAdd {
+		old = pci.FetchAdd(word[0], operand)
+	} else {
+		old = pci.CompareSwap(word[0], le.Uint64(r.wqe[24:]), operand)
 	}
-	binary.NativeEndian.PutUint64(word[0], v)
-	return answer{kind: ack, data: [][]byte{old}}
+	return answer{kind: ack, data: [][]byte{binary.NativeEndian.AppendUint64(nil, old)}}
 }
 
 // receives returns the number of posted receives.

@@ -42,3 +42,24 @@ func SwapWord(b []byte, v uint32) uint32 {
 	binary.NativeEndian.PutUint32(w[:], old)
 	return binary.BigEndian.Uint32(w[:])
 }
+
+// Aligned64 reports whether b is an aligned word of 8 bytes.
+func Aligned64(b []byte) bool {
+	return len(b) == 8 && uintptr(unsafe.Pointer(unsafe.SliceData(b)))%8 == 0
+}
+
+// FetchAdd adds to a word of 8 bytes in the order of the host's bytes, and returns the old value. It is also atomic with
+// the processors of the host. b must be Aligned64.
+func FetchAdd(b []byte, n uint64) (old uint64) {
+	return atomic.AddUint64((*uint64)(unsafe.Pointer(unsafe.SliceData(b))), n) - n
+}
+
+// CompareSwap sets a word of 8 bytes if it has the value compare, and returns the old value, like FetchAdd.
+func CompareSwap(b []byte, compare, swap uint64) (old uint64) {
+	p := (*uint64)(unsafe.Pointer(unsafe.SliceData(b)))
+	for {
+		if old = atomic.LoadUint64(p); old != compare || atomic.CompareAndSwapUint64(p, compare, swap) {
+			return old
+		}
+	}
+}
