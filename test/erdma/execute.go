@@ -2,7 +2,11 @@
 
 package erdma
 
-import "purerdma/test/pci"
+import (
+	"encoding/binary"
+
+	"purerdma/test/pci"
+)
 
 // maxMessage is the maximum length of a message in bytes.
 const maxMessage = 1 << 31
@@ -132,8 +136,8 @@ func (q *qp) executeRead(r *request) *failure {
 	return nil
 }
 
-// executeAtomic executes an atomic operation on 8 bytes. The lock of the fabric makes it atomic
-// for devices. It is not atomic for the processors of the host.
+// executeAtomic executes an atomic operation on 8 bytes. It is also atomic with the processors of the host, which the
+// driver reports as IB_ATOMIC_GLOB.
 func (q *qp) executeAtomic(r *request) *failure {
 	if r.size < 64 {
 		return local(refuse(badFormat, "an atomic request of %d bytes", r.size))
@@ -153,17 +157,16 @@ func (q *qp) executeAtomic(r *request) *failure {
 	if err != nil {
 		return remote(err)
 	}
-	var old [8]byte
-	pci.Transfer([][]byte{old[:]}, target)
-	pci.Transfer(result, [][]byte{old[:]})
-	was, operand := le.Uint64(old[:]), le.Uint64(r.wqe[16:])
-	switch {
-	case r.opcode == opFetchAdd:
-		le.PutUint64(old[:], was+operand)
-	case was == le.Uint64(r.wqe[24:]):
-		le.PutUint64(old[:], operand)
+	if len(target) != 1 || !pci.Aligned64(target[0]) {
+		return remote(refuse(badAddress, "an atomic request to memory in pieces"))
 	}
-	pci.Transfer(target, [][]byte{old[:]})
+	var old uint64
+	if operand := le.Uint64(r.wqe[16:]); r.opcode == opFetchAdd {
+		old = pci.FetchAdd(target[0], operand)
+	} else {
+		old = pci.CompareSwap(target[0], le.Uint64(r.wqe[24:]), operand)
+	}
+	pci.Transfer(result, [][]byte{binary.NativeEndian.AppendUint64(nil, old)})
 	return nil
 }
 
