@@ -61,10 +61,11 @@ func (d *Device) hasGID(want [16]byte) bool {
 	return false
 }
 
-// Network types of connections and datagrams.
+// Network types of connections and datagrams. The driver also registers addresses of RoCE v1.
 const (
-	networkIPv4 = 2
-	networkIPv6 = 3
+	networkRoCEv1 = 0
+	networkIPv4   = 2
+	networkIPv6   = 3
 )
 
 // ah is an address handle.
@@ -86,7 +87,7 @@ func createAH(d *Device, in []byte, answer *[entrySize]byte, _ []byte) error {
 	switch {
 	case d.gids[a.sgid] == nil:
 		return invalid("there is no address %d", a.sgid)
-	case a.network != networkIPv4 && a.network != networkIPv6:
+	case a.network != networkRoCEv1 && a.network != networkIPv4 && a.network != networkIPv6:
 		return invalid("network type %d", a.network)
 	}
 	n, ok := number(d, d.ahs, "AH", 1, maxAH)
