@@ -133,7 +133,7 @@ var exceptions = []exception{
 	{checks: "raw-packets raw-receive raw-offloads", drivers: "mlx5", runs: "loopback", status: hwreport.Unknown, // it does not return its own frames
 		reason: "frames were received; a device or a switch may drop them"},
 	{checks: "function-reset", drivers: "mlx5", runs: "loopback", status: hwreport.Skip, reason: "the device is no virtual function"},
-	{checks: "health-recover", drivers: "mlx5", runs: "loopback", status: hwreport.Skip, reason: "there is no reporter that can be tested"},
+	{checks: "health-recover", drivers: "mlx5 bnxt_re", runs: "loopback", status: hwreport.Skip, reason: "there is no reporter that can be tested"},
 
 	{checks: "multicast", drivers: "bnxt_re", status: hwreport.Skip, reason: "the device has no multicast groups"},
 	{checks: "overrun", drivers: "bnxt_re", status: hwreport.Skip, reason: "bnxt_re reports no overruns"},
