@@ -229,11 +229,15 @@ MATRIX_MLX5_ROWS = $(foreach k,$(KERNELS),-- $(call VM,$(k),mlx5) -skip '$(NO_KE
 matrix-mlx5: $(TOOLS) $(TWO_VMS) $(TWO_VMS_HW) compiler ## run all tests that need RDMA on a software ConnectX, on each kernel of KERNELS, the long ones on the newest, rdma-core and ours between two VMs, and rdma-core of NEWER
 	@$(RUN) $(MATRIX_MLX5_ROWS)
 
+# The programs of this module with the driver $(1) on the newest kernel, and the pairs with rdma-core's programs.
+PROGRAMS_ROW = $(call VM,$(NEWEST),$(1)) -name 'Linux $(NEWEST), $(1): programs' -skip '$(NO_KERNEL)' -packages $(PEERS),perftest -timeout 30m -estimate 12m ./test/interop ./cmd/... ./examples/...
+
 # What runs on the software eRDMA: rdma-core's programs, and then ours.
 ERDMA_TESTS ?= ./test/erdma/liberdma ./test/erdma/faults ./verbs ./pool ./cm ./oob ./ucma ./uverbs ./rdmanl
 ERDMA_ROWS   = $(foreach k,$(KERNELS),-- $(call VM,$(k),erdma) -skip '$(NO_KERNEL)' -packages $(PEERS),perftest -timeout 20m -estimate 8m $(ERDMA_TESTS) \
 	-- $(call STREAM_ROW,$(k),erdma,$(STREAMS) ./test/nettest) \
-	-- -check -name 'Linux $(k), erdma: two virtual machines' -estimate 2m $(RDMAVM) -kernel $(k) -driver erdma -hosts 2 -vms -packages $(PEERS),perftest sh test/erdma/liberdma/twovms.sh '' $(CURDIR)/bin/)
+	-- -check -name 'Linux $(k), erdma: two virtual machines' -estimate 2m $(RDMAVM) -kernel $(k) -driver erdma -hosts 2 -vms -packages $(PEERS),perftest sh test/erdma/liberdma/twovms.sh '' $(CURDIR)/bin/) \
+	-- $(call PROGRAMS_ROW,erdma)
 
 test-erdma: $(TOOLS) ## run rdma-core's programs, and ours, on a software eRDMA under the kernel's own driver, on each kernel of KERNELS
 	@$(RUN) $(ERDMA_ROWS)
@@ -245,7 +249,8 @@ BNXT_ROWS   = $(foreach k,$(filter-out 6.1,$(KERNELS)),-- $(call VM,$(k),bnxt_re
 	-- $(call STREAM_ROW,$(k),bnxt_re,$(STREAMS) ./test/nettest) \
 	-- -check -name 'Linux $(k), bnxt_re: two virtual machines' -estimate 2m $(RDMAVM) -kernel $(k) -driver bnxt_re -hosts 2 -vms -packages $(PEERS),perftest sh test/netxtreme/libbnxt_re/twovms.sh '' $(CURDIR)/bin/) \
 	-- -name 'Linux $(NEWEST), bnxt_re-p7' -vm "-kernel $(NEWEST) -driver bnxt_re-p7 -release sid" -skip '$(NO_KERNEL)|^TestCM$$/^cmtime' -packages $(PEERS),perftest -timeout 20m -estimate 8m $(BNXT_TESTS) \
-	-- $(call STREAM_ROW,$(NEWEST),bnxt_re-p7,$(STREAMS) ./test/nettest)
+	-- $(call STREAM_ROW,$(NEWEST),bnxt_re-p7,$(STREAMS) ./test/nettest) \
+	-- $(call PROGRAMS_ROW,bnxt_re)
 
 test-bnxt_re: $(TOOLS) ## run rdma-core's programs, and ours, on a software NetXtreme-E under the kernel's own drivers, on each kernel of KERNELS that has them
 	@$(RUN) $(BNXT_ROWS)

@@ -22,8 +22,8 @@ var queueChecks = []Check{
 	{ID: "wrap-recorded", Title: "counters in completions past 2^16, recorded", needs: needsConnectX, do: checkRecordedWrap},
 	{ID: "cq-resize", Load: true, Title: "CQ resized under load", needs: needsResize, do: checkResize},
 	{ID: "unsignaled", Title: "requests without completions", do: checkUnsignaled},
-	{ID: "srq", Title: "shared receives of several QPs", do: checkSRQ},
-	{ID: "srq-limit", Title: "limit event of a shared receive queue", do: checkSRQLimit},
+	{ID: "srq", Title: "shared receives of several QPs", needs: needsSRQ, do: checkSRQ},
+	{ID: "srq-limit", Title: "limit event of a shared receive queue", needs: needsSRQ, do: checkSRQLimit},
 }
 
 func checkStream(t *trial) {
@@ -167,6 +167,13 @@ func checkUnsignaled(t *trial) {
 	if n, err := l.sendCQ.Poll(wcs[:]); n != 0 || err != nil {
 		t.fail("poll after the last request: %d completions, %v: %+v", n, err, wcs[0])
 	}
+}
+
+func needsSRQ(t *trial) string {
+	if t.attr.MaxSRQ == 0 {
+		return "the device has no shared receive queues"
+	}
+	return ""
 }
 
 func checkSRQ(t *trial) {
