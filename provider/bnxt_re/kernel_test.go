@@ -56,6 +56,7 @@ type kernel struct {
 	onSRQ    func(*abi.BnxtReSRQResp)
 	onPage   func(offset *uint64, length *uint32)
 	onEnd    func()              // runs during the destruction of a QP, CQ or SRQ.
+	onInvoke func(num uint64)    // runs during a command of write(2), which has the number.
 	onResize func(cq *deviceCQ)  // runs instead of the end of the old ring.
 	fail     map[[2]uint64]error // errors of commands, by object and method, or 0 and the number of a command
 	moved    []provider.QPState
@@ -133,6 +134,9 @@ func (k *kernel) Ioctl(req *uverbs.Request) error {
 		return err
 	}
 	end := k.onEnd
+	if w := req.Find(abi.UVERBS_ATTR_WRITE_CMD); k.onInvoke != nil && req.Object == abi.UVERBS_OBJECT_DEVICE && req.Method == abi.UVERBS_METHOD_INVOKE_WRITE {
+		k.onInvoke(binary.NativeEndian.Uint64(w.Buf))
+	}
 	switch [2]uint16{req.Object, req.Method} {
 	case [2]uint16{abi.UVERBS_OBJECT_CQ, abi.UVERBS_METHOD_CQ_DESTROY}, [2]uint16{abi.UVERBS_OBJECT_QP, abi.UVERBS_METHOD_QP_DESTROY},
 		[2]uint16{abi.UVERBS_OBJECT_SRQ, abi.UVERBS_METHOD_SRQ_DESTROY}:
