@@ -170,6 +170,26 @@ func TestBeforeInitialization(t *testing.T) {
 	r.reported(t, "ADD_GID: the firmware is not initialized")
 }
 
+// TestSecondDriver ends the firmware's work for a driver and begins it for the next one, as a removal of bnxt_re and its
+// return do. The next driver has a channel of its own, and its addresses are numbered from 0.
+func TestSecondDriver(t *testing.T) {
+	r := newRig(t, nil)
+	for range 2 {
+		for want := range uint32(3) {
+			if n, _ := r.address(byte(want)); n != want {
+				t.Errorf("ADD_GID = %d, want %d", n, want)
+			}
+		}
+		for n := range uint16(3) {
+			r.must(0x12, 0x18, func(in []byte) { le.PutUint16(in[0x10:], n) })
+		}
+		r.must(0x81, 0x18, nil)
+		r.hwrm(0x51, func(in []byte) { in[0x10], in[0x12] = ringNotify, byte(r.answers) })
+		r.openChannel()
+		r.must(0x80, 0x70, nil)
+	}
+}
+
 // TestStrayDoorbells checks that doorbells of missing objects and wrong indices are reported.
 func TestStrayDoorbells(t *testing.T) {
 	for want, do := range map[string]func(q *rigQP){

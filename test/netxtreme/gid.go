@@ -21,10 +21,15 @@ func readGID(in []byte) *gid {
 	return g
 }
 
+// addGID adds an address with the lowest free number. QUERY_QP of a QP without an address returns number 0, which the driver
+// looks up.
 func addGID(d *Device, in []byte, answer *[entrySize]byte, _ []byte) error {
-	n, ok := number(d, d.gids, "GID", 0, maxGID)
-	if !ok {
-		return refuse(channelNoResource, "there are %d addresses", len(d.gids))
+	n := uint32(0)
+	for d.gids[n] != nil {
+		n++
+	}
+	if n == maxGID {
+		return refuse(channelNoResource, "there are %d addresses", n)
 	}
 	d.gids[n] = readGID(in)
 	le.PutUint32(answer[4:], n)

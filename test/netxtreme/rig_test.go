@@ -42,6 +42,7 @@ type rig struct {
 
 	request, response uint64
 	nq                uint16 // notification queue of completions
+	answers           uint16 // notification queue of the channel
 	nqAddr            uint64
 	channelNQ         uint64 // addresses
 	channelCommands   uint64
@@ -76,17 +77,24 @@ func newRig(t *testing.T, f pci.Fabric) *rig {
 	})
 	r.request, r.response = r.alloc(pageSize), r.alloc(pageSize)
 	r.hwrm(0x1d, nil)
-	r.channelNQ, r.nqAddr = r.alloc(nqDepth*entrySize), r.alloc(nqDepth*entrySize)
-	answers := r.ring(ringNotify, r.channelNQ, nqDepth, 1)
+	r.openChannel()
+	r.nqAddr = r.alloc(nqDepth * entrySize)
 	r.nq = r.ring(ringNotify, r.nqAddr, nqDepth, 2)
-	r.ringDoorbell(0, doorbellNQArm, uint32(answers), 0)
 	r.ringDoorbell(0, doorbellNQArm, uint32(r.nq), 0)
-	r.channelCommands = r.alloc(channelDepth * entrySize)
-	r.write(0, regChannel, r.channelCommands, 4)
-	r.write(0, regChannel+4, 0, 4)
-	r.write(0, regChannel+8, channelDepth<<2|uint64(answers)<<16, 4)
 	r.must(0x80, 0x70, nil)
 	return r
+}
+
+// openChannel describes a new channel to the device. The next command opens it.
+func (r *rig) openChannel() {
+	r.t.Helper()
+	r.channelNQ, r.channelCommands = r.alloc(nqDepth*entrySize), r.alloc(channelDepth*entrySize)
+	r.answers = r.ring(ringNotify, r.channelNQ, nqDepth, 1)
+	r.commandPI, r.answerCI = 0, 0
+	r.ringDoorbell(0, doorbellNQArm, uint32(r.answers), 0)
+	r.write(0, regChannel, r.channelCommands, 4)
+	r.write(0, regChannel+4, 0, 4)
+	r.write(0, regChannel+8, channelDepth<<2|uint64(r.answers)<<16, 4)
 }
 
 // alloc returns the address of a zeroed page or more.
@@ -194,7 +202,7 @@ func (r *rig) exec(code uint8, size int, fill func(in []byte)) (answer [entrySiz
 		r.t.Fatalf("answer of command %#x = %x, want one with cookie %#x", code, e, r.cookie)
 	}
 	r.answerCI++
-	r.ringDoorbell(0, doorbellNQArm, 1, r.answerCI%nqDepth)
+	r.ringDoorbell(0, doorbellNQArm, uint32(r.answers), r.answerCI%nqDepth)
 	return [entrySize]byte(e)
 }
 
@@ -216,7 +224,7 @@ func (r *rig) event() []byte {
 		r.t.Fatal("there is no event")
 	}
 	r.answerCI++
-	r.ringDoorbell(0, doorbellNQArm, 1, r.answerCI%nqDepth)
+	r.ringDoorbell(0, doorbellNQArm, uint32(r.answers), r.answerCI%nqDepth)
 	return e
 }
 
