@@ -24,12 +24,12 @@ func (d *Device) ring(off uint32, p []byte) {
 	if kind := uint8(bits(v, 63, 60)); kind == doorbellPushStart || kind == doorbellPushEnd {
 		d.ringPush(name, dpi, off%pageSize, v)
 	} else if kind == doorbellNQ || kind == doorbellNQArm || kind == doorbellNQMask {
-		q := d.nqs[uint16(bits(v, 47, 32))]
-		if q == nil {
+		n := uint16(bits(v, 47, 32))
+		if q := d.nqs[n]; q != nil {
+			q.ring(uint32(bits(v, 23, 0)), kind == doorbellNQArm)
+		} else if !d.freed[n] {
 			d.violation(name, "%#x: there is no notification queue %d", v, bits(v, 51, 32))
-			return
 		}
-		q.ring(uint32(bits(v, 23, 0)), kind == doorbellNQArm)
 	} else if bits(v, 57, 56) == ethernet {
 		d.ringEthernet(name, kind, uint16(bits(v, 47, 32)), uint32(bits(v, 23, 0)), uint8(bits(v, 26, 25)))
 	} else {
@@ -47,6 +47,7 @@ func (d *Device) ringEthernet(name string, kind uint8, n uint16, index uint32, t
 		t.ring(index)
 	case kind == doorbellSRQ && r != nil:
 		r.ring(index)
+	case kind != doorbellSQ && d.freed[n]:
 	default:
 		d.violation(name, "there is no ring %d for a doorbell of type %d", n, kind)
 	}

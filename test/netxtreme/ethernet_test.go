@@ -378,3 +378,36 @@ func TestCompletionOfACommand(t *testing.T) {
 		t.Errorf("completion %x, want one of command %d", e, c.seq)
 	}
 }
+
+// TestFreedRings rings the doorbells of freed rings, as a poll of the driver on another processor does.
+func TestFreedRings(t *testing.T) {
+	r := newRig(t, New())
+	queue := r.ring(ringNotify, r.alloc(cardDepth*entrySize), cardDepth, 0)
+	completions := r.ring(ringCompletion, r.alloc(cardDepth*entrySize), cardDepth, 0, func(in []byte) {
+		le.PutUint32(in[0x10:], validNQ)
+		le.PutUint16(in[0x36:], queue)
+	})
+	tx := r.ring(ringTx, r.alloc(cardDepth*entrySize), cardDepth, 0, func(in []byte) { le.PutUint16(in[0x2e:], completions) })
+	rx := r.ring(ringRx, r.alloc(cardDepth*entrySize), cardDepth, 0, func(in []byte) { le.PutUint16(in[0x32:], bufferSize) })
+	other := r.ring(ringNotify, r.alloc(cardDepth*entrySize), cardDepth, 0)
+	free := func(kind uint8, n uint16) {
+		r.hwrm(0x51, func(in []byte) { in[0x10] = kind; le.PutUint16(in[0x12:], n) })
+	}
+	free(ringTx, tx)
+	free(ringRx, rx)
+	free(ringCompletion, completions)
+	free(ringNotify, queue)
+	free(ringNotify, other)
+	r.ringL2(doorbellSRQ, rx, 1)
+	r.ringL2(doorbellCQArmAll, completions, 1)
+	r.ringDoorbell(0, doorbellNQArm, uint32(queue), 1)
+	if len(r.violations) > 0 {
+		t.Fatalf("violations = %v, want none", r.violations)
+	}
+	r.tolerant = true
+	r.ringL2(doorbellSQ, tx, 1)
+	r.reported(t, "no ring")
+	r.violations = nil
+	r.ringDoorbell(0, doorbellNQArm, uint32(other), 1) // of RDMA, whose driver waits for its interrupts first
+	r.reported(t, "there is no notification queue")
+}

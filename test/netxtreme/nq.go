@@ -5,9 +5,10 @@ package netxtreme
 // nq is a notification queue. Its entries interrupt the host.
 type nq struct {
 	queue
-	vector int
-	armed  bool
-	users  int // completion queues, and the RCFW channel
+	vector   int
+	armed    bool
+	users    int  // completion queues, and the RCFW channel
+	ethernet bool // whether it has had completion rings of Ethernet
 }
 
 // notify writes an entry, and interrupts the host if the queue is armed.

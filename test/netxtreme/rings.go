@@ -18,14 +18,17 @@ type rings struct {
 	hashContexts map[uint16]bool
 	filters      map[uint64]*filter
 	statistics   map[uint32]*statistics
-	last         uint32 // number of the last object
+	// freed contains the notification queues, the completion rings and the receive rings of Ethernet that the driver has
+	// freed. bnxt_hwrm_ring_free frees them before bnxt_disable_napi, so a poll on another processor may still ring their doorbells.
+	freed map[uint16]bool
+	last  uint32 // number of the last object
 }
 
 func newRings() rings {
 	return rings{
 		nqs: make(map[uint16]*nq), completions: make(map[uint16]*completionRing), txs: make(map[uint16]*txRing),
 		rxs: make(map[uint16]*rxRing), vnics: make(map[uint16]*vnic), hashContexts: make(map[uint16]bool),
-		filters: make(map[uint64]*filter), statistics: make(map[uint32]*statistics),
+		filters: make(map[uint64]*filter), statistics: make(map[uint32]*statistics), freed: make(map[uint16]bool),
 	}
 }
 
@@ -41,9 +44,11 @@ func (r *rings) number(used func(n uint16) bool) uint16 {
 
 // ringNumber returns a new number for a ring.
 func (r *rings) ringNumber() uint16 {
-	return r.number(func(n uint16) bool {
+	n := r.number(func(n uint16) bool {
 		return r.nqs[n] != nil || r.completions[n] != nil || r.txs[n] != nil || r.rxs[n] != nil
 	})
+	delete(r.freed, n)
+	return n
 }
 
 // queue is a ring of entries in the host's memory. Its indices count all entries.
@@ -174,6 +179,7 @@ func ringAlloc(d *Device, in, out []byte) error {
 		}
 		d.completions[q.n] = &completionRing{queue: q, nq: n, handle: le.Uint64(in[0x50:])}
 		n.users++
+		n.ethernet = true
 	case ringTx:
 		c := d.completions[le.Uint16(in[0x2e:])]
 		if c == nil {
@@ -214,6 +220,7 @@ func ringFree(d *Device, in, _ []byte) error {
 			return refuse(hwrmInvalid, "%s has %d users", q.name(), q.users)
 		}
 		delete(d.nqs, n)
+		d.freed[n] = q.ethernet
 	case ringCompletion:
 		q := d.completions[n]
 		if q == nil {
@@ -224,6 +231,7 @@ func ringFree(d *Device, in, _ []byte) error {
 		}
 		q.nq.users--
 		delete(d.completions, n)
+		d.freed[n] = true
 	case ringTx:
 		q := d.txs[n]
 		if q == nil {
@@ -242,6 +250,7 @@ func ringFree(d *Device, in, _ []byte) error {
 			}
 		}
 		delete(d.rxs, n)
+		d.freed[n] = true
 	}
 	return nil
 }
