@@ -92,14 +92,15 @@ func (o object) owner(a rdmanl.Attributes, owner rdmanl.Owner) {
 	}
 }
 
-// driver sets the properties that only the driver defines.
+// driver sets the properties that only the driver defines. rdma(8) cuts each number to 32 bits in JSON, such as the address
+// of a memory region of bnxt_re.
 func (o object) driver(values []rdmanl.DriverValue) {
 	for _, v := range values {
 		key := "drv_" + v.Name
 		if v.Kind == abi.RDMA_NLDEV_ATTR_DRIVER_STRING {
 			o[key] = v.Text
 		} else {
-			o[key] = fmt.Sprint(v.N)
+			o[key] = fmt.Sprint(int32(v.N))
 		}
 	}
 }
