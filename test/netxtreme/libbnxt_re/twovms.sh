@@ -19,7 +19,7 @@ for s; do
 	done
 done
 # -F ignores the clock of an emulated processor.
-for p in "send_bw" "send_bw -c UD -s 1024" "send_lat" "write_bw" "write_lat" "read_bw" "read_lat"; do
+for p in "send_bw" "send_bw -c UD -s 1024" "send_lat" "write_bw" "write_lat" "read_bw" "read_lat" "atomic_bw" "atomic_lat"; do
 	args=
 	if [ "$p" != "${p#* }" ]; then args=${p#* }; fi
 	verbs ib_${p%% *} ib_${p%% *} -x -F -n 100 $args

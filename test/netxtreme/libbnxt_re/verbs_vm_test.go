@@ -65,6 +65,7 @@ func TestPerftest(t *testing.T) {
 	for _, flags := range []string{
 		"ib_send_bw -n 100", "ib_send_bw -n 100 -b", "ib_send_bw -n 100 -c UD", "ib_send_lat -n 100 -I 64 -s 64", "ib_write_bw -n 100 -q 4 -s 1000",
 		"ib_write_bw -n 20 -s 1048576", "ib_read_bw -n 100", "ib_read_bw -n 20 -s 4194304 -o 16",
+		"ib_atomic_bw -n 100 -A FETCH_AND_ADD", "ib_atomic_bw -n 100 -A CMP_AND_SWAP", "ib_atomic_lat -n 100",
 	} {
 		t.Run(flags, func(t *testing.T) {
 			f, p := strings.Fields(flags), meeting.Port()
