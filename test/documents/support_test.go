@@ -19,20 +19,24 @@ var (
 	makeKernels = regexp.MustCompile(`(?m)^KERNELS \?= (.*)$`)
 	makeDrivers = regexp.MustCompile(`(?m)^MATRIX_ROWS = .*\$\(foreach d,([^,]*),`)
 	makeModel   = regexp.MustCompile(`(?m)^ERDMA_ROWS +=.*\$\(call VM,\$\(k\),([^)]*)\)`)
+	makeBnxt    = regexp.MustCompile(`(?m)^BNXT_ROWS +=.*\$\(filter-out ([^,]*),\$\(KERNELS\)\),-- \$\(call VM,\$\(k\),([^)]*)\)`)
 )
 
 // TestSupportMatrix compares the columns of docs/data/support-features.csv with the drivers and the
-// kernels of make matrix and make test-erdma, and the tested kernels of support.md with the columns.
+// kernels of make matrix, make test-erdma and make test-bnxt_re, and the tested kernels of support.md with the columns.
 func TestSupportMatrix(t *testing.T) {
 	makefile, doc := read(t, "../../Makefile"), read(t, "../../docs/reference/support.md")
 	kernels, drivers, model := makeKernels.FindStringSubmatch(makefile), makeDrivers.FindStringSubmatch(makefile), makeModel.FindStringSubmatch(makefile)
-	if kernels == nil || drivers == nil || model == nil {
-		t.Fatalf("Makefile: KERNELS is %q, the drivers of MATRIX_ROWS are %q, the driver of ERDMA_ROWS is %q", kernels, drivers, model)
+	bnxt := makeBnxt.FindStringSubmatch(makefile)
+	if kernels == nil || drivers == nil || model == nil || bnxt == nil {
+		t.Fatalf("Makefile: KERNELS is %q, the drivers of MATRIX_ROWS are %q, the driver of ERDMA_ROWS is %q, BNXT_ROWS has %q", kernels, drivers, model, bnxt)
 	}
 	var want []string
-	for driver := range strings.FieldsSeq(drivers[1] + " " + model[1]) {
+	for driver := range strings.FieldsSeq(drivers[1] + " " + model[1] + " " + bnxt[2]) {
 		for kernel := range strings.FieldsSeq(kernels[1]) {
-			want = append(want, driver+" "+kernel)
+			if driver != bnxt[2] || !slices.Contains(strings.Fields(bnxt[1]), kernel) {
+				want = append(want, driver+" "+kernel)
+			}
 		}
 	}
 	columns := readCSV(t, "support-features.csv")[0][1:]
